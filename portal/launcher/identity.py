@@ -1,0 +1,97 @@
+"""As whom a process runs: the launcher's own user, or an ordinary one when root launches."""
+
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from portal.launcher.errors import LaunchError
+
+NOBODY = "nobody"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A user and group, and whether the launcher must change to them."""
+
+    uid: int
+    gid: int
+    changes: bool
+
+    def popen_arguments(self) -> dict[str, Any]:
+        """What `subprocess.Popen` needs to start a process as this user."""
+        if not self.changes:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def own(self, path: Path) -> None:
+        """Give the path itself to this user."""
+        if self.changes:
+            os.chown(path, self.uid, self.gid)
+
+    def can_run(self, argv: list[str], *, cwd: Path | None = None) -> bool:
+        """Whether a command works as this user: it may not reach what only root can."""
+        try:
+            finished = subprocess.run(
+                argv,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+                **self.popen_arguments(),
+            )
+        except PermissionError:
+            return False
+        return finished.returncode == 0
+
+
+def own_identity() -> Identity:
+    """The launcher's user, unchanged."""
+    return Identity(os.geteuid(), os.getegid(), changes=False)
+
+
+def service_identity() -> Identity:
+    """Who runs database and broker: the launcher's user, or nobody when that is root."""
+    if os.geteuid() != 0:
+        name_check(os.geteuid())
+        return own_identity()
+    try:
+        entry = pwd.getpwnam(NOBODY)
+    except KeyError:
+        raise LaunchError(
+            f"Root can't run the database and there is no user '{NOBODY}'; start as an ordinary user instead."
+        ) from None
+    return Identity(entry.pw_uid, entry.pw_gid, changes=True)
+
+
+def name_check(uid: int) -> None:
+    """PostgreSQL refuses a user without a name."""
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        raise LaunchError(
+            f"User {uid} has no name on this machine and PostgreSQL needs one; start as a user that `id -un` can name."
+        ) from None
+
+
+def user_name(uid: int) -> str:
+    """The user's name, or the number where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def folder_owner_become(folder: Path) -> None:
+    """When root starts on somebody's existing data folder, become that person, so that it stays theirs."""
+    if os.geteuid() != 0 or not folder.exists():
+        return
+    found = folder.stat()
+    if found.st_uid == 0:
+        return
+    os.setgroups([])
+    os.setgid(found.st_gid)
+    os.setuid(found.st_uid)

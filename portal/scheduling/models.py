@@ -1,0 +1,65 @@
+"""Passes: when the scheduler looked, what it did, how long it took."""
+
+from django.db import models
+
+from portal.clusters.models import Cluster
+from portal.projects.models import Project
+
+
+class Pass(models.Model):
+    """One pass over a cluster at `now_at`, the moment it decided for; `error` is what stopped it, if anything."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="passes")
+    now_at = models.DateTimeField()
+    pending = models.PositiveIntegerField(default=0)
+    active = models.PositiveIntegerField(default=0)
+    starts = models.PositiveIntegerField(default=0)
+    preempts = models.PositiveIntegerField(default=0)
+    lapses = models.PositiveIntegerField(default=0)
+    returns = models.PositiveIntegerField(default=0)
+    stale = models.PositiveIntegerField(default=0)
+    snapshot_ms = models.PositiveIntegerField(default=0)
+    decide_ms = models.PositiveIntegerField(default=0)
+    apply_ms = models.PositiveIntegerField(default=0)
+    clock_step_back_seconds = models.PositiveIntegerField(default=0)
+    error = models.CharField(max_length=1000, blank=True)
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = (models.Index(fields=["cluster", "-id"], name="pass_newest"),)
+
+    def __str__(self) -> str:
+        return f"pass over {self.cluster} at {self.now_at:%F %T}"
+
+
+class Balance(models.Model):
+    """A project's standing in a cluster at the last pass, for pages: computed from the ledger, never read back by it."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="balances")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="balances")
+    at = models.DateTimeField()
+    quota_gpu_seconds = models.BigIntegerField()
+    usage_gpu_seconds = models.BigIntegerField()
+    share_ppb = models.BigIntegerField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["cluster", "project"], name="balance_latest_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.project} on {self.cluster}"
+
+
+class BalanceSample(models.Model):
+    """Balances as they stood at the top of each hour, for charts over time."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="balance_samples")
+    at = models.DateTimeField()
+    quota_gpu_seconds = models.BigIntegerField()
+    usage_gpu_seconds = models.BigIntegerField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["cluster", "project", "at"], name="balance_sample_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.project} on {self.cluster} at {self.at:%F %T}"
