@@ -1,0 +1,1 @@
+"""The scheduling core: facts in, orders out. Pure: standard library and numpy only."""
