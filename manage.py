@@ -1,11 +1,17 @@
-#!/usr/bin/env python
-"""Django's command line."""
+#!/usr/bin/env python3
+"""Django's command line: `python manage.py COMMAND`."""
 
 import os
 import sys
 
-from django.core.management import execute_from_command_line
+
+def main() -> None:
+    """Run one command of Django or of the portal."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
 
 if __name__ == "__main__":
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-    execute_from_command_line(sys.argv)
+    main()

@@ -144,9 +144,7 @@ def uv_environment(python):
 
 def pip_settings(python):
     """pip's index settings by name; what the environment says comes last and wins."""
-    listed = subprocess.run(
-        [python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
+    listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
     settings = {}
     for line in sorted(listed.stdout.splitlines(), key=lambda line: line.startswith(":env:")):
         key, _, value = line.partition("=")

@@ -1,0 +1,179 @@
+"""The data folder: making it, holding it for one launcher, and its parts."""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from portal.launcher.errors import LaunchError
+from portal.launcher.identity import Identity, user_name
+from portal.launcher.waiting import until
+
+FREE_BYTES_NEEDED = 300 * 1024 * 1024
+SOCKET_PATH_CHARACTERS = 100
+LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
+PREVIOUS_END_SECONDS = 45.0
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The parts of a data folder."""
+
+    root: Path
+
+    @property
+    def postgres(self) -> Path:
+        """PostgreSQL's files."""
+        return self.root / "postgres"
+
+    @property
+    def broker(self) -> Path:
+        """Valkey's files."""
+        return self.root / "broker"
+
+    @property
+    def secrets(self) -> Path:
+        """Keys and passwords, made once."""
+        return self.root / "secrets"
+
+    @property
+    def logs(self) -> Path:
+        """One log a process."""
+        return self.root / "logs"
+
+    @property
+    def run(self) -> Path:
+        """What only matters while it runs."""
+        return self.root / "run"
+
+    @property
+    def agent(self) -> Path:
+        """What the host agent keeps: attempts, their outputs."""
+        return self.root / "agent"
+
+    def make(self) -> None:
+        """Make the folder and its parts, or say in a sentence why that can't be."""
+        if self.root.exists() and not self.root.is_dir():
+            raise LaunchError(f"DATA_DIR {self.root} is a file; name a folder: make run DATA_DIR=/path/to/folder")
+        try:
+            self.root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        except OSError as error:
+            raise LaunchError(
+                f"DATA_DIR {self.root} can't be made ({error.strerror}); name a folder that you may write to: "
+                "make run DATA_DIR=/path/to/folder"
+            ) from None
+        self.owner_check()
+        self.space_check()
+        # Workloads may have users of their own, who pass through here to their own folders and see nothing else.
+        self.root.chmod(0o711)
+        for part, mode in ((self.secrets, 0o700), (self.logs, 0o700), (self.run, 0o711), (self.agent, 0o711)):
+            part.mkdir(mode=mode, exist_ok=True)
+            part.chmod(mode)
+
+    def owner_check(self) -> None:
+        """The folder must be ours: others' files in it would be out of reach later."""
+        owner = self.root.stat().st_uid
+        if owner != os.geteuid():
+            raise LaunchError(
+                f"DATA_DIR {self.root} belongs to {user_name(owner)} and you are {user_name(os.geteuid())}; start as "
+                f"{user_name(owner)}, or name a folder of your own: make run DATA_DIR=/path/to/folder"
+            )
+        if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
+            raise LaunchError(f"DATA_DIR {self.root} can't be written to; run chmod u+rwx {self.root}")
+        for part in (self.secrets, self.logs, self.run, self.agent):
+            if part.exists() and part.stat().st_uid != os.geteuid():
+                raise LaunchError(
+                    f"{part} belongs to {user_name(part.stat().st_uid)} and you are {user_name(os.geteuid())}; run, as "
+                    f"root, chown -R {user_name(os.geteuid())} {part}, or name another folder with DATA_DIR."
+                )
+
+    def space_check(self) -> None:
+        """A database on a full disk fails in the middle of things; say so before."""
+        free = shutil.disk_usage(self.root).free
+        if free < FREE_BYTES_NEEDED:
+            raise LaunchError(
+                f"The disk of DATA_DIR {self.root} has {free // 1024**2} MB free and {FREE_BYTES_NEEDED // 1024**2} MB "
+                "are needed; free some space or name a folder on another disk: make run DATA_DIR=/path/to/folder"
+            )
+
+    def lock(self, label: str) -> int:
+        """Hold the folder for this launcher; waits while the previous one's watcher clears up."""
+        handle = os.open(self.run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not lock_try(handle):
+            pid, address = holder_read(self.run / "holder")
+            if pid is not None and psutil.pid_exists(pid):
+                os.close(handle)
+                raise LaunchError(
+                    f"GPU Commons already runs on {self.root} (process {pid}, {address}); stop it with `kill {pid}`, "
+                    "or name another folder: make run DATA_DIR=/path/to/folder PORT=8001"
+                )
+            if not until(lambda: lock_try(handle), timeout_seconds=PREVIOUS_END_SECONDS):
+                os.close(handle)
+                raise LaunchError(
+                    f"The previous run on {self.root} is still ending; wait a minute and start again, "
+                    f"or see what holds it with: fuser {self.run / 'lock'}"
+                )
+        (self.run / "holder").write_text(f"{os.getpid()} {label}\n")
+        return handle
+
+    def socket_folder(self, identity: Identity) -> Path:
+        """Where sockets are made: in the data folder if its path is short and open to the services' user."""
+        inside = self.run / "sockets"
+        fits = len(str(inside / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_CHARACTERS
+        if fits and identity.can_run(["/bin/sh", "-c", f'cd "{self.run}"'] if identity.changes else ["/bin/true"]):
+            inside.mkdir(mode=0o700, exist_ok=True)
+            identity.own(inside)
+            return inside
+        return private_folder(self.root, identity)
+
+    def secret(self, name: str, *, size_bytes: int = 32) -> str:
+        """A secret as hexadecimal text, made at its first use."""
+        path = self.secrets / name
+        if not path.exists():
+            partial = path.with_name(f"{name}.new")
+            partial.unlink(missing_ok=True)
+            partial.touch(mode=0o600)
+            partial.write_text(secrets.token_hex(size_bytes))
+            partial.rename(path)
+        return path.read_text().strip()
+
+
+def lock_try(handle: int) -> bool:
+    """Take the lock if nobody has it. The watcher shares it, so it lasts until the last process is gone."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def holder_read(path: Path) -> tuple[int | None, str]:
+    """Who holds the folder, and its address."""
+    try:
+        pid, _, address = path.read_text().strip().partition(" ")
+        return int(pid), address
+    except (FileNotFoundError, ValueError):
+        return None, ""
+
+
+def private_folder(root: Path, identity: Identity) -> Path:
+    """A folder with a short path for a data folder with a long or closed one; the same one at each start."""
+    label = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"gpu-commons-{os.geteuid()}-{label}"
+    try:
+        folder.mkdir(mode=0o700)
+        identity.own(folder)
+    except FileExistsError:
+        found = folder.lstat()
+        if folder.is_symlink() or found.st_uid != identity.uid or found.st_mode & 0o077:
+            raise LaunchError(
+                f"{folder}, where the sockets of {root} belong, is somebody else's; remove it, or name a folder with "
+                "a shorter path: make run DATA_DIR=/path/to/folder"
+            ) from None
+    return folder

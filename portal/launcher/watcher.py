@@ -1,0 +1,54 @@
+"""The process that outlives the launcher: `python -m portal.launcher.watcher RUN_FOLDER`.
+
+Its standard input is a pipe whose other end only the launcher holds. When that end closes, for
+whatever reason (an orderly stop, a kill), the watcher ends everything and then itself.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from portal.launcher.shutdown import everything_stop
+
+
+def watcher_start(
+    run_folder: Path, *, attempts_folder: Path | None = None, remove: Path | None = None, keep: tuple[int, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a watcher; close its `stdin` to have everything ended. `keep` stays open (the folder's lock)."""
+    command = [sys.executable, "-m", "portal.launcher.watcher", str(run_folder)]
+    if attempts_folder is not None:
+        command += ["--attempts", str(attempts_folder)]
+    if remove is not None:
+        command += ["--remove", str(remove)]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        pass_fds=keep,
+        cwd=Path(__file__).resolve().parents[2],
+    )
+
+
+def main() -> None:
+    """Wait for the launcher's end, then clear up after it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("run_folder", type=Path)
+    parser.add_argument("--attempts", type=Path)
+    parser.add_argument("--remove", type=Path)
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while os.read(0, 4096):
+        pass
+    everything_stop(options.run_folder, options.attempts)
+    if options.remove is not None:
+        shutil.rmtree(options.remove, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Services for the whole test run: a database and a broker of its own, unless the environment names some."""
+
+import contextlib
+import os
+
+import pytest
+
+from portal.launcher.services import Services, service_variables, services_throwaway
+
+# Settings are read when the first test module is imported, so the services come before all else.
+# The watcher ends them however this process ends.
+_stack = contextlib.ExitStack()
+_services = _stack.enter_context(services_throwaway())
+os.environ.update(service_variables(_services))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+# Playwright runs an event loop in the tests' thread, where Django would refuse every query.
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+
+def pytest_unconfigure() -> None:
+    """Stop the services at the end of the run."""
+    _stack.close()
+
+
+@pytest.fixture(scope="session")
+def services() -> Services:
+    """Database and broker of this run, with their addresses."""
+    return _services
