@@ -33,7 +33,7 @@ class Pass(models.Model):
 
 
 class Balance(models.Model):
-    """A project's standing in a cluster at the last pass, for pages: computed from the ledger, never read back by it."""
+    """A project's quota and usage in a cluster at the last pass, for pages; the ledger never reads them back."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="balances")
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="balances")

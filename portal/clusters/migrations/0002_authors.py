@@ -3,9 +3,10 @@
 import django.contrib.postgres.constraints
 import django.contrib.postgres.fields.ranges
 import django.db.models.deletion
-import portal.clusters.models
 from django.conf import settings
 from django.db import migrations, models
+
+import portal.clusters.models
 
 
 class Migration(migrations.Migration):
