@@ -1,6 +1,6 @@
 """The environment, read once and typed. Every variable of the portal stands here, with its default.
 
-docs/reference/environment.md is generated from `VARIABLES`; a variable that is not listed is not read.
+docs/reference/environment.md lists the same, and a test compares the two; a variable that is not listed is not read.
 """
 
 from dataclasses import dataclass
