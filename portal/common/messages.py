@@ -11,6 +11,12 @@ REPORT_TASK = "portal.scheduling.report_receive"
 DESIRED_TASK = "portal.agent.desired"
 
 
+DESIRED_SEQUENCE = "desired_sequence"
+"""Field of a report's body: the sequence of the last desired state that the host has taken in, 0 for none since
+the agent started. Only a report that is up to date (at or above the sequence last sent) can say by leaving an
+attempt out that it is gone; an older one may simply not have heard of it yet."""
+
+
 def host_queue(host: str) -> str:
     """The queue that only the agent of `host` consumes."""
     return f"host.{host}"
