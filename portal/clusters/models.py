@@ -58,7 +58,10 @@ class HostState(models.TextChoices):
 
 
 class Host(models.Model):
-    """A machine with GPUs. `state` follows from the person's cordon, then health; see `host_state_refresh`."""
+    """A machine with GPUs. `state` follows from the person's cordon, then health; see `host_state_refresh`.
+
+    `silent_at`: given up as unheard since; cleared when it is heard again.
+    """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="hosts")
     name = models.CharField(max_length=100, unique=True)
@@ -77,6 +80,7 @@ class Host(models.Model):
     unhealthy_cause = models.CharField(max_length=200, blank=True)
     public_key = models.BinaryField(max_length=32, null=True)
     last_heard_at = models.DateTimeField(null=True, blank=True)
+    silent_at = models.DateTimeField(null=True, blank=True)
     boot_id = models.CharField(max_length=64, blank=True)
     report_sequence = models.BigIntegerField(default=0)
     desired_sequence = models.BigIntegerField(default=0)

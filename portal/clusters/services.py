@@ -1,0 +1,325 @@
+"""Clusters, policies and hosts: what changes them. Every change leaves a trace and asks for a pass.
+
+One rule gives a host its state (`host_state_refresh`): a person's cordon first, then what its health says.
+Each change of state turns its span, which quota and availability are computed from.
+"""
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_slug
+from django.db import transaction
+
+from portal.clusters.models import Cluster, Host, HostEvent, HostSpan, HostState, PolicyChange
+from portal.clusters.policies import policy_problems
+from portal.clusters.selectors import policy_values
+from portal.common.errors import Conflict, FieldError, Forbidden, Refused
+from portal.common.messages import pass_request
+from portal.common.services import audit_record
+from portal.common.units import whole_second
+from portal.projects.models import User
+
+HOST_GPUS_MAX = 1_048_576
+
+
+def operator_require(actor: User | None) -> None:
+    """Clusters, hosts and policies are run by operators and administrators; None is the system itself."""
+    if actor is not None and not actor.is_site_wide:
+        raise Forbidden("Only operators and administrators change clusters, hosts and policies.")
+
+
+@transaction.atomic
+def cluster_create(*, name: str, actor: User | None, now: datetime, description: str = "") -> Cluster:
+    """Make a cluster with the default policy."""
+    operator_require(actor)
+    try:
+        validate_slug(name)
+    except ValidationError:
+        raise Refused("A cluster's name is made of letters, digits, - and _.", attr="name") from None
+    if len(name) > 60 or Cluster.objects.filter(name=name).exists():
+        raise Refused("The name is taken, or longer than 60 characters.", attr="name", code="unique")
+    cluster = Cluster.objects.create(name=name, description=description, created_at=now)
+    audit_record(actor=actor, action="cluster_create", target=cluster, before={}, after={"name": name}, now=now)
+    return cluster
+
+
+@transaction.atomic
+def policy_change(
+    *, cluster: Cluster, overrides: dict[str, Any], reason: str, author: User | None, base_version: int, now: datetime
+) -> PolicyChange:
+    """Replace what the cluster's policy says beside the defaults; refuses all wrong settings together."""
+    operator_require(author)
+    Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
+    latest = PolicyChange.objects.filter(cluster=cluster).order_by("-version").first()
+    current = latest.version if latest else 0
+    if base_version != current:
+        raise Conflict(
+            f"The policy is at version {current} by now; yours was based on {base_version}.",
+            attr="base_version",
+            current_version=current,
+        )
+    if not reason.strip() or "\0" in reason:
+        raise Refused("Give the reason for this change.", attr="reason", code="required")
+    if problems := policy_problems(overrides):
+        raise Refused.many(problems)
+    before = policy_values(cluster=cluster)
+    change = PolicyChange.objects.create(
+        cluster=cluster,
+        version=current + 1,
+        overrides=overrides,
+        author=author,
+        reason=reason.strip(),
+        created_at=now,
+    )
+    after = policy_values(cluster=cluster)
+    changed = [name for name in after if after[name] != before[name]]
+    audit_record(
+        actor=author,
+        action="policy_change",
+        target=cluster,
+        before={name: before[name] for name in changed},
+        after={name: after[name] for name in changed},
+        now=now,
+        reason=reason.strip(),
+    )
+    pass_request(cluster.pk)
+    return change
+
+
+@transaction.atomic
+def cluster_pause(*, cluster: Cluster, paused: bool, actor: User | None, now: datetime) -> None:
+    """Stop or resume the passes over a cluster; what runs goes on."""
+    operator_require(actor)
+    held = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
+    if (held.paused_at is not None) == paused:
+        return
+    before = held.paused_at
+    held.paused_at = cluster.paused_at = now if paused else None
+    held.save(update_fields=["paused_at"])
+    audit_record(
+        actor=actor,
+        action="cluster_pause",
+        target=cluster,
+        before={"paused_at": before.isoformat() if before else None},
+        after={"paused_at": now.isoformat() if paused else None},
+        now=now,
+    )
+    pass_request(cluster.pk)
+
+
+def key_fingerprint(public_key: bytes | None) -> str | None:
+    """How a host's key is named in the audit log."""
+    return None if public_key is None else hashlib.sha256(bytes(public_key)).hexdigest()[:16]
+
+
+def _locked(host: Host) -> Host:
+    return Host.objects.select_for_update(no_key=True).get(pk=host.pk)
+
+
+def _event(host: Host, kind: str, detail: str, actor: User | None, now: datetime) -> None:
+    HostEvent.objects.create(host=host, at=now, kind=kind, detail=detail[:500], actor=actor)
+
+
+def _state_of(host: Host) -> tuple[HostState, str]:
+    if host.cordoned_at is not None:
+        return HostState.CORDONED, host.cordon_reason[:200]
+    if host.unhealthy_cause:
+        return HostState.UNHEALTHY, host.unhealthy_cause
+    if host.last_heard_at is None:
+        return HostState.UNREACHABLE, "Not heard yet."
+    if host.silent_at is not None:
+        return HostState.UNREACHABLE, f"Not heard since {host.last_heard_at:%F %T} UTC."
+    return HostState.SCHEDULABLE, ""
+
+
+@transaction.atomic
+def host_state_refresh(*, host: Host, now: datetime) -> bool:
+    """Bring `state` in line with cordon and health; returns whether it changed. Turns the span if so."""
+    held = _locked(host)
+    state, cause = _state_of(held)
+    changed = (held.state, held.state_cause) != (state, cause)
+    held.state, held.state_cause = state, cause
+    if changed:
+        held.save(update_fields=["state", "state_cause"])
+    _span_turn(held, whole_second(now))
+    for name in ("state", "state_cause", "gpus"):
+        setattr(host, name, getattr(held, name))
+    if changed:
+        pass_request(held.cluster_id)
+    return changed
+
+
+def _span_turn(host: Host, at: datetime) -> None:
+    """End the open span and begin the next, unless nothing that a span records has changed."""
+    span = HostSpan.objects.filter(host=host, end_at=None).first()
+    facts = {"gpus": host.gpus, "state": host.state, "cause": host.state_cause}
+    if span is None:
+        HostSpan.objects.create(host=host, cluster_id=host.cluster_id, start_at=at, **facts)
+        return
+    if {name: getattr(span, name) for name in facts} == facts:
+        return
+    if at <= span.start_at:  # within its first second, or after a step back of the clock: no time has passed
+        HostSpan.objects.filter(pk=span.pk).update(**facts)
+        return
+    HostSpan.objects.filter(pk=span.pk).update(end_at=at)
+    HostSpan.objects.create(host=host, cluster_id=host.cluster_id, start_at=at, **facts)
+
+
+@transaction.atomic
+def host_register(
+    *,
+    cluster: Cluster,
+    name: str,
+    gpus: int,
+    gpu_model: str,
+    simulated: bool,
+    public_key: bytes | None,
+    now: datetime,
+    topology_block: str = "",
+    actor: User | None = None,
+) -> Host:
+    """Make a host known, unreachable until it is heard; the same host again takes over key and description."""
+    operator_require(actor)
+    _register_checked(name, gpus, public_key)
+    host = Host.objects.select_for_update(no_key=True).filter(name=name).first()
+    if host is not None and host.cluster_id != cluster.pk:
+        raise Refused(f"Host {name} is registered in cluster {host.cluster.name}.", attr="name", code="unique")
+    facts = {"gpu_model": gpu_model, "simulated": simulated, "topology_block": topology_block}
+    if host is None:
+        host = Host.objects.create(
+            cluster=cluster, name=name, gpus=gpus, public_key=public_key, registered_at=now, **facts
+        )
+        _event(host, "registered", f"{gpus} GPUs {gpu_model}".strip(), actor, now)
+        before: dict[str, object] = {}
+    else:
+        before = {"gpus": host.gpus, "key": key_fingerprint(host.public_key)}
+        _key_take(host, public_key, actor, now)
+        host.gpus, host.retired_at = gpus, None
+        for field, value in facts.items():
+            setattr(host, field, value)
+        host.save()
+    host_state_refresh(host=host, now=now)
+    after = {"gpus": gpus, "key": key_fingerprint(public_key)}
+    if before != after:
+        audit_record(actor=actor, action="host_register", target=host, before=before, after=after, now=now)
+        pass_request(cluster.pk)
+    return host
+
+
+def _register_checked(name: str, gpus: int, public_key: bytes | None) -> None:
+    errors = []
+    if not 1 <= len(name) <= 100 or not all(letter.isalnum() or letter in "-._" for letter in name):
+        sentence = "A host's name has 1 to 100 letters, digits, '-', '.' or '_'."
+        errors.append(FieldError("name", "invalid", sentence))
+    if isinstance(gpus, bool) or not isinstance(gpus, int) or not 1 <= gpus <= HOST_GPUS_MAX:
+        errors.append(FieldError("gpus", "invalid", f"A host has 1 to {HOST_GPUS_MAX} GPUs."))
+    if public_key is not None and len(public_key) != 32:
+        errors.append(FieldError("public_key", "invalid", "A public key is 32 bytes (Ed25519)."))
+    if errors:
+        raise Refused.many(errors)
+
+
+def _key_take(host: Host, public_key: bytes | None, actor: User | None, now: datetime) -> None:
+    """A new key begins a new count of reports: an agent whose folder was lost starts again from 1."""
+    if key_fingerprint(host.public_key) == key_fingerprint(public_key):
+        return
+    host.public_key = public_key
+    host.report_sequence = 0
+    _event(host, "key_changed", f"now {key_fingerprint(public_key)}", actor, now)
+
+
+@transaction.atomic
+def host_heard(*, host: Host, gpus: int, boot_id: str, now: datetime) -> None:
+    """The host spoke. Most of the time nothing else has changed: one update."""
+    host.last_heard_at = now
+    unchanged = Host.objects.filter(
+        pk=host.pk, gpus=gpus, boot_id=boot_id, silent_at=None, last_heard_at__isnull=False
+    ).update(last_heard_at=now)
+    if unchanged:
+        return
+    held = _locked(host)
+    if held.silent_at is not None or held.last_heard_at is None:
+        _event(held, "heard", "The host is heard again." if held.last_heard_at else "First heard.", None, now)
+    if held.boot_id and held.boot_id != boot_id:
+        _event(held, "booted", "The host was started anew.", None, now)
+    if held.gpus != gpus:
+        _event(held, "gpus_changed", f"from {held.gpus} to {gpus} GPUs", None, now)
+    held.gpus, held.boot_id, held.silent_at, held.last_heard_at = gpus, boot_id, None, now
+    held.save(update_fields=["gpus", "boot_id", "silent_at", "last_heard_at"])
+    host_state_refresh(host=held, now=now)
+    for name in ("gpus", "boot_id", "silent_at", "state", "state_cause"):
+        setattr(host, name, getattr(held, name))
+
+
+@transaction.atomic
+def host_silent(*, host: Host, now: datetime) -> None:
+    """The host is not heard any more: unreachable, unless a person's cordon says otherwise."""
+    held = _locked(host)
+    if held.silent_at is None:
+        held.silent_at = now
+        held.save(update_fields=["silent_at"])
+        _event(held, "silent", "The host is not heard any more.", None, now)
+    host.silent_at = held.silent_at
+    host_state_refresh(host=host, now=now)
+
+
+@transaction.atomic
+def host_unhealthy(*, host: Host, cause: str, now: datetime) -> None:
+    """Automation says that the host must take no new work; a cordon outranks it."""
+    held = _locked(host)
+    if held.unhealthy_cause != cause[:200]:
+        held.unhealthy_cause = cause[:200]
+        held.save(update_fields=["unhealthy_cause"])
+        _event(held, "unhealthy", cause, None, now)
+    host.unhealthy_cause = held.unhealthy_cause
+    host_state_refresh(host=host, now=now)
+
+
+@transaction.atomic
+def host_recovered(*, host: Host, now: datetime) -> None:
+    """What made the host unhealthy is over. A cordon stays."""
+    held = _locked(host)
+    if held.unhealthy_cause:
+        _event(held, "recovered", held.unhealthy_cause, None, now)
+        held.unhealthy_cause = ""
+        held.save(update_fields=["unhealthy_cause"])
+    host.unhealthy_cause = ""
+    host_state_refresh(host=host, now=now)
+
+
+@transaction.atomic
+def host_cordon(*, host: Host, reason: str, actor: User | None, now: datetime) -> None:
+    """A person takes the host out: no new attempts until it is uncordoned."""
+    operator_require(actor)
+    if not reason.strip() or "\0" in reason or len(reason) > 300:
+        raise Refused("Give the reason, in at most 300 characters.", attr="reason", code="required")
+    held = _locked(host)
+    before = {"cordoned": held.cordoned_at is not None, "reason": held.cordon_reason}
+    after = {"cordoned": True, "reason": reason.strip()}
+    if before != after:
+        held.cordoned_at, held.cordoned_by, held.cordon_reason = now, actor, reason.strip()
+        held.save(update_fields=["cordoned_at", "cordoned_by", "cordon_reason"])
+        _event(held, "cordoned", reason.strip(), actor, now)
+        audit_record(
+            actor=actor, action="host_cordon", target=held, before=before, after=after, now=now, reason=reason.strip()
+        )
+    host_state_refresh(host=host, now=now)
+    host.cordoned_at, host.cordoned_by, host.cordon_reason = held.cordoned_at, held.cordoned_by, held.cordon_reason
+
+
+@transaction.atomic
+def host_uncordon(*, host: Host, actor: User | None, now: datetime) -> None:
+    """A person gives the host back. Their word outranks automation: what made it unhealthy is lifted too."""
+    operator_require(actor)
+    held = _locked(host)
+    before = {"cordoned": held.cordoned_at is not None, "unhealthy_cause": held.unhealthy_cause}
+    after = {"cordoned": False, "unhealthy_cause": ""}
+    if before != after:
+        held.cordoned_at, held.cordoned_by, held.cordon_reason, held.unhealthy_cause = None, None, "", ""
+        held.save(update_fields=["cordoned_at", "cordoned_by", "cordon_reason", "unhealthy_cause"])
+        _event(held, "uncordoned", "", actor, now)
+        audit_record(actor=actor, action="host_uncordon", target=held, before=before, after=after, now=now)
+    host_state_refresh(host=host, now=now)
+    host.cordoned_at, host.cordoned_by, host.cordon_reason, host.unhealthy_cause = None, None, "", ""
