@@ -72,7 +72,7 @@ class Folder:
         self.space_check()
         # Workloads may have users of their own, who pass through here to their own folders and see nothing else.
         self.root.chmod(0o711)
-        for part, mode in ((self.secrets, 0o700), (self.logs, 0o700), (self.run, 0o711), (self.agent, 0o711)):
+        for part, mode in ((self.secrets, 0o711), (self.logs, 0o700), (self.run, 0o711), (self.agent, 0o711)):
             part.mkdir(mode=mode, exist_ok=True)
             part.chmod(mode)
 

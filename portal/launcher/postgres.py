@@ -97,7 +97,8 @@ class Postgres:
         pid = lock_pid(lock)
         if pid is not None and self.is_ours(pid):
             raise LaunchError(
-                f"PostgreSQL (process {pid}) still runs on {self.folder}; end it with `kill -INT {pid}` and start again."
+                f"PostgreSQL (process {pid}) still runs on {self.folder}; end it with `kill -INT {pid}`, "
+                "then start again."
             )
         for path in (lock, self.socket_folder / SOCKET_NAME, self.socket_folder / f"{SOCKET_NAME}.lock"):
             path.unlink(missing_ok=True)

@@ -50,18 +50,18 @@ class Services:
         records_write(self.folder.run, self.launch_id, self.records)
 
 
-def services_start(folder: Folder, *, launch_id: str, fast: bool = False) -> Services:
+def services_start(services: Services, *, fast: bool = False) -> None:
     """Start what the environment doesn't name. The caller has made the folder and holds its lock."""
-    services = Services(folder, launch_id)
+    folder = services.folder
     services.database_url = os.environ.get(DATABASE_NAME, "")
     services.broker_url = os.environ.get(BROKER_NAME, "")
-    records_write(folder.run, launch_id, [])
+    records_write(folder.run, services.launch_id, [])
     if services.database_url and services.broker_url:
-        return services
+        return
     identity = service_identity()
     binaries = binaries_find(identity)
     sockets = folder.socket_folder(identity)
-    environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | {MARKER: launch_id}
+    environment = services_environment(services.launch_id)
     if not services.broker_url:
         services.valkey = broker_of(folder, binaries, sockets, identity, fast=fast)
         services.valkey.prepare()
@@ -73,7 +73,11 @@ def services_start(folder: Folder, *, launch_id: str, fast: bool = False) -> Ser
         services.add("postgres", DATABASE, services.postgres.start(environment))
         services.database_url = services.postgres.url
     services_wait(services)
-    return services
+
+
+def services_environment(launch_id: str) -> dict[str, str]:
+    """The little that database and broker need to know, and the launch's mark."""
+    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | {MARKER: launch_id}
 
 
 def services_wait(services: Services) -> None:
@@ -126,24 +130,27 @@ def services_throwaway() -> Iterator[Services]:
     folder = Folder(root)
     folder.make()
     watcher = watcher_start(folder.run, remove=root)
-    services = None
+    services = Services(folder, launch_id=root.name)
     try:
-        services = services_start(folder, launch_id=root.name, fast=True)
+        services_start(services, fast=True)
         yield services
     finally:
         # The watcher ends them; waiting for our children lets them be gone rather than zombies.
         if watcher.stdin is not None:
             watcher.stdin.close()
-        for child in services.children.values() if services else ():
+        for child in services.children.values():
             child.wait()
         watcher.wait()
 
 
-def service_variables(services: Services) -> dict[str, str]:
-    """The environment in which Django and Celery find these services, with keys of their own."""
+def service_variables(services: Services, identity: Identity | None = None) -> dict[str, str]:
+    """The environment in which Django and Celery find these services, with keys that `identity` alone can read."""
     folder = services.folder
     folder.secret("secret-key", size_bytes=48)
     folder.secret("signing-key")
+    if identity is not None:
+        for name in ("secret-key", "signing-key"):
+            os.chown(folder.secrets / name, identity.uid, identity.gid)
     return {
         DATABASE_NAME: services.database_url,
         BROKER_NAME: services.broker_url,

@@ -75,6 +75,10 @@ class Valkey:
         ]
         self.write(CONFIG_NAME, "\n".join(lines) + "\n")
         self.users_write(hosts)
+        self.leftovers_remove()
+
+    def leftovers_remove(self) -> None:
+        """After a kill: drop the socket that nobody listens on."""
         self.socket.unlink(missing_ok=True)
 
     def users_write(self, hosts: Iterable[BrokerUser]) -> None:
