@@ -1,0 +1,131 @@
+"""Which budgets are in force when, and how they came about."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from fractions import Fraction
+from typing import NamedTuple
+
+from django.db.models import Max, QuerySet
+
+from portal.budgets.models import BudgetChange, BudgetLine
+from portal.clusters.models import Cluster
+from portal.common.units import PPM
+from portal.projects.models import Project
+
+
+class Line(NamedTuple):
+    """A project's budget: parts per million of its parent's share, burst cap in GPUs or none."""
+
+    share_ppm: int
+    burst_gpus: int | None
+
+
+class ShareStep(NamedTuple):
+    """From `at` on, until the project's next step."""
+
+    project_id: int
+    at: datetime
+    share_ppm: int
+    burst_gpus: int | None
+
+
+class Level(NamedTuple):
+    """The budgets of one parent's children: the change in force (none yet: None), its lines, and the newest version."""
+
+    change: BudgetChange | None
+    lines: dict[int, Line]
+    current_version: int
+
+
+NO_BUDGET = Line(0, None)
+
+
+def changes_in_force(*, cluster: Cluster, at: datetime) -> QuerySet[BudgetChange]:
+    """For each parent, the change in force at that moment."""
+    return (
+        BudgetChange.objects.filter(cluster=cluster, effective_at__lte=at)
+        .order_by("parent", "-effective_at", "-version")
+        .distinct("parent")
+    )
+
+
+def budgets_at(*, cluster: Cluster, at: datetime) -> dict[int, Line]:
+    """Every project's budget at that moment; a project that is not in it has none. The root holds 100 %."""
+    in_force = changes_in_force(cluster=cluster, at=at).values("pk")
+    rows = BudgetLine.objects.filter(change__in=in_force).order_by("project")
+    return {
+        project_id: Line(share_ppm, burst_gpus)
+        for project_id, share_ppm, burst_gpus in rows.values_list("project_id", "share_ppm", "burst_gpus")
+    }
+
+
+def version_of_level(*, cluster: Cluster, parent: Project) -> int:
+    """The newest version of a level, what an edit must be based on; 0: never edited."""
+    changes = BudgetChange.objects.filter(cluster=cluster, parent=parent)
+    return changes.aggregate(latest=Max("version"))["latest"] or 0
+
+
+def level_at(*, cluster: Cluster, parent: Project, at: datetime) -> Level:
+    """The budgets of the children of `parent` at that moment."""
+    change = changes_in_force(cluster=cluster, at=at).filter(parent=parent).select_related("author").first()
+    lines = {}
+    if change is not None:
+        rows = BudgetLine.objects.filter(change=change).values_list("project_id", "share_ppm", "burst_gpus")
+        lines = {project_id: Line(share_ppm, burst_gpus) for project_id, share_ppm, burst_gpus in rows}
+    return Level(change, lines, version_of_level(cluster=cluster, parent=parent))
+
+
+def level_history(*, cluster: Cluster, parent: Project) -> QuerySet[BudgetChange]:
+    """Every change of a level, newest first, with author and lines: who, when, from, to."""
+    changes = BudgetChange.objects.filter(cluster=cluster, parent=parent).select_related("author")
+    return changes.prefetch_related("lines__project").order_by("-version")
+
+
+def share_history(*, cluster: Cluster, since: datetime) -> list[ShareStep]:
+    """The steps of every project's budget: its very first, the one in force at `since`, and all after it.
+
+    A change that no longer lists a child takes its budget away. Of changes that take effect at one moment,
+    the last version counts.
+    """
+    steps: dict[int, list[ShareStep]] = {}
+    changes = BudgetChange.objects.filter(cluster=cluster).order_by("parent", "effective_at", "version")
+    lines: dict[int, dict[int, Line]] = {}
+    rows = BudgetLine.objects.filter(change__cluster=cluster)
+    for change_id, project_id, share_ppm, burst_gpus in rows.values_list(
+        "change_id", "project_id", "share_ppm", "burst_gpus"
+    ):
+        lines.setdefault(change_id, {})[project_id] = Line(share_ppm, burst_gpus)
+    listed: dict[int, set[int]] = {}
+    for change_id, parent_id, at in changes.values_list("pk", "parent_id", "effective_at"):
+        now_listed = lines.get(change_id, {})
+        gone = listed.get(parent_id, set()) - now_listed.keys()
+        for project_id, line in {**dict.fromkeys(gone, NO_BUDGET), **now_listed}.items():
+            _step_add(steps.setdefault(project_id, []), ShareStep(project_id, at, *line))
+        listed[parent_id] = set(now_listed)
+    return [step for project_id in sorted(steps) for step in _steps_from(steps[project_id], since)]
+
+
+def _step_add(steps: list[ShareStep], step: ShareStep) -> None:
+    if steps and steps[-1].at == step.at:
+        steps.pop()
+    if not steps or steps[-1][2:] != step[2:]:
+        steps.append(step)
+
+
+def _steps_from(steps: list[ShareStep], since: datetime) -> Iterable[ShareStep]:
+    """The first, and from the one in force at `since` on."""
+    before = [position for position, step in enumerate(steps) if step.at <= since]
+    first_needed = before[-1] if before else 0
+    return steps[:1] + steps[max(first_needed, 1) :]
+
+
+def shares_of_cluster(*, cluster: Cluster, at: datetime) -> dict[int, Fraction]:
+    """Every project's share of the whole cluster: the product along its path. The root has 1, no budget is 0."""
+    lines = budgets_at(cluster=cluster, at=at)
+    shares: dict[int, Fraction] = {}
+    for project_id, parent_id in Project.objects.order_by("depth", "pk").values_list("pk", "parent_id"):
+        if parent_id is None:
+            shares[project_id] = Fraction(1)
+        else:
+            shares[project_id] = shares[parent_id] * Fraction(lines.get(project_id, NO_BUDGET).share_ppm, PPM)
+    return shares
