@@ -1,25 +1,222 @@
-"""Task names, queues and payloads: the words that portal, hosts and beat exchange. Django-free at import."""
+"""Task names, queues, payloads and signatures: the words that portal, hosts and beat exchange. Django-free at import.
 
-from typing import Any
+Desired state goes down and observed state comes up, each in an `Envelope` signed with Ed25519 over host, attempt,
+sequence, action and body. Both directions are level-triggered: a lost message heals at the next.
+"""
+
+import json
+import re
+from typing import Any, NotRequired, TypedDict, cast
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 PORTAL_QUEUE = "portal"
 REPORTS_QUEUE = "reports"
 
-PASS_ALL_TASK = "portal.scheduling.pass_all"
-PASS_TASK = "portal.scheduling.pass_one"
+PASS_ALL_TASK = "portal.scheduling.pass_all"  # noqa: S105 - the name of a task
+PASS_TASK = "portal.scheduling.pass_one"  # noqa: S105 - the name of a task
 REPORT_TASK = "portal.scheduling.report_receive"
 DESIRED_TASK = "portal.agent.desired"
 
+DESIRED_ACTION = "desired"
+REPORT_ACTION = "report"
+EVERY_ATTEMPT = "*"
 
 DESIRED_SEQUENCE = "desired_sequence"
 """Field of a report's body: the sequence of the last desired state that the host has taken in, 0 for none since
 the agent started. Only a report that is up to date (at or above the sequence last sent) can say by leaving an
 attempt out that it is gone; an older one may simply not have heard of it yet."""
 
+# Bounds on what a host may send; the agent keeps to them, the receiver refuses what doesn't.
+LOG_CHUNK_BYTES = 64 * 1024
+REPORT_LOG_BYTES = 256 * 1024
+REPORT_LOG_CHUNKS = 64
+REPORT_REPLICAS = 4096
+REPORT_TEXT_CHARACTERS = 2 * 1024 * 1024
+SEQUENCE_MAX = 2**62
+
+HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SIGNED = ("action", "attempt", "body", "host", "sequence")
+
+Payload = dict[str, Any]
+
+
+class DesiredReplica(TypedDict):
+    """One replica that this host runs, on these GPU indexes."""
+
+    replica: int
+    gpus: list[int]
+
+
+class DesiredAttempt(TypedDict):
+    """One attempt that should be on the host. `stop` needs no command; an attempt not listed is to be gone."""
+
+    attempt: int
+    workload: int
+    action: str  # "run" or "stop"
+    grace_seconds: int
+    replicas: list[DesiredReplica]
+    gang_replicas: NotRequired[int]  # replicas of the whole gang, on whatever hosts
+    command: NotRequired[list[str]]
+    script: NotRequired[str]  # used where command is empty
+    environment: NotRequired[dict[str, str]]
+
+
+class ReplicaReport(TypedDict):
+    """What the host sees of one replica. `exited` is said only when none of its processes lives any more."""
+
+    attempt: int
+    replica: int
+    state: str  # "starting", "running" or "exited"
+    exit_code: int | None  # 128 + signal where a signal ended it; None where nothing ran or it was lost
+    detail: str
+    checkpointed_ago_seconds: int | None
+
+
+class LogChunkReport(TypedDict):
+    """A stretch of a replica's output from `offset` on; a gap before it was written faster than it could be kept."""
+
+    attempt: int
+    replica: int
+    offset: int
+    data: str  # base64
+
+
+class ReportBody(TypedDict):
+    """All that a host says of itself."""
+
+    boot_id: str
+    gpus: int
+    gpu_model: str
+    simulated: bool
+    separates_users: bool
+    agent_version: str
+    desired_sequence: int
+    replicas: list[ReplicaReport]
+    logs: list[LogChunkReport]
+
+
+class Envelope(TypedDict):
+    """What goes through the broker. `signature` is hex over the canonical JSON of the rest."""
+
+    host: str
+    attempt: str
+    sequence: int
+    action: str
+    body: Any
+    signature: str
+
+
+class MessageRefused(Exception):
+    """A message that is not acted on; says why."""
+
+
+class Malformed(MessageRefused):
+    """Not of the agreed shape or size."""
+
+
+class WrongSignature(MessageRefused):
+    """Not signed by whom it says."""
+
+
+class OtherHost(MessageRefused):
+    """Meant for, or from, another host."""
+
+
+class OldSequence(MessageRefused):
+    """Not newer than what was taken in: a replay, or overtaken."""
+
 
 def host_queue(host: str) -> str:
     """The queue that only the agent of `host` consumes."""
+    if not HOST_NAME.fullmatch(host):
+        raise Malformed(f"{host[:100]!r} is not a host name: letters, digits, '.', '-' and '_', at most 100.")
     return f"host.{host}"
+
+
+def broker_user(host: str) -> str:
+    """The broker's user for a host's agent."""
+    return host_queue(host)
+
+
+def broker_acl_rules(host: str) -> str:
+    """What the broker lets a host's agent do, in Valkey's words: take from its own queue, push a report, no more.
+
+    All its keys begin with its own queue's name (it has just that one: acknowledgements are not kept in the broker,
+    so no key is shared between hosts). The part in brackets is a rule of its own for the reports' queue.
+    """
+    session = "+auth +hello +ping +select +client|setinfo +client|setname +multi +exec +discard"
+    return f"resetchannels -@all {session} +llen +brpop +rpop %RW~{host_queue(host)} (%W~{REPORTS_QUEUE} +lpush)"
+
+
+def key_make() -> str:
+    """A new private key, 32 bytes as hex: what key files hold."""
+    return Ed25519PrivateKey.generate().private_bytes_raw().hex()
+
+
+def private_key(text: str) -> Ed25519PrivateKey:
+    """The key that a key file's text holds."""
+    if not _KEY.fullmatch(text.strip()):
+        raise ValueError("A key file must hold 32 bytes as 64 lower-case hex digits.")
+    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text.strip()))
+
+
+def public_key_hex(key: Ed25519PrivateKey | str) -> str:
+    """The public half, as hex, of a private key or of a key file's text."""
+    private = private_key(key) if isinstance(key, str) else key
+    return private.public_key().public_bytes_raw().hex()
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON text of a value: sorted keys, no blanks, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def envelope_sign(
+    *, key: Ed25519PrivateKey, host: str, sequence: int, action: str, body: Any, attempt: str = EVERY_ATTEMPT
+) -> Envelope:
+    """Wrap and sign what is sent."""
+    signed = {"host": host, "attempt": attempt, "sequence": sequence, "action": action, "body": body}
+    return cast(Envelope, {**signed, "signature": key.sign(canonical(signed)).hex()})
+
+
+def envelope_verify(
+    envelope: object, *, public_key: bytes, host: str, action: str, after_sequence: int = -1
+) -> Envelope:
+    """The envelope, if it is whole, of this host and action, signed by that key and newer than `after_sequence`."""
+    checked = envelope_shape(envelope)
+    if checked["host"] != host:
+        raise OtherHost(f"A message of host {checked['host'][:100]!r}, not of {host!r}.")
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes(public_key)).verify(
+            bytes.fromhex(checked["signature"]), canonical({name: checked[name] for name in _SIGNED})
+        )
+    except (InvalidSignature, ValueError):
+        raise WrongSignature(f"The signature of a message of host {host!r} is wrong.") from None
+    if checked["action"] != action:
+        raise Malformed(f"Action {checked['action'][:40]!r} where {action!r} was expected.")
+    if checked["sequence"] <= after_sequence:
+        raise OldSequence(f"Sequence {checked['sequence']} of host {host!r} is not after {after_sequence}.")
+    return checked
+
+
+def envelope_shape(envelope: object) -> Envelope:
+    """The envelope, if it has exactly the fields of one, of the right kinds."""
+    if not isinstance(envelope, dict) or set(envelope) != {*_SIGNED, "signature"}:
+        raise Malformed("A message must have the fields host, attempt, sequence, action, body and signature alone.")
+    texts = ("host", "attempt", "action", "signature")
+    if not all(isinstance(envelope[name], str) and len(envelope[name]) <= 200 for name in texts):
+        raise Malformed("Fields host, attempt, action and signature must be short texts.")
+    if not whole(envelope["sequence"], 0, SEQUENCE_MAX):
+        raise Malformed("Field sequence must be a whole number.")
+    return cast(Envelope, envelope)
+
+
+def whole(value: object, low: int, high: int) -> bool:
+    """Whether it is a whole number within the bounds; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def pass_request(cluster_id: int) -> None:
@@ -40,6 +237,3 @@ def pass_request(cluster_id: int) -> None:
             logging.getLogger(__name__).warning("The broker is away: the next beat makes the pass.")
 
     transaction.on_commit(send)
-
-
-Payload = dict[str, Any]
