@@ -1,0 +1,97 @@
+"""JSON bodies, read strictly: bounded before they are read, and nothing that JSON itself does not have."""
+
+import json
+from collections.abc import Mapping
+from typing import IO, Any
+
+from django.conf import settings
+from rest_framework.exceptions import APIException, ParseError, ValidationError
+from rest_framework.parsers import JSONParser, get_encoding  # type: ignore[attr-defined]  # the stubs lack it
+
+DEPTH_MAX = 32
+
+
+class BodyTooLarge(APIException):
+    """413: the body is longer than the portal reads."""
+
+    status_code = 413
+    default_code = "too_large"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes, the most that is read."
+        )
+
+
+class StrictJSONParser(JSONParser):
+    """JSON in one document: no NaN, no number beyond a float, no NUL in a text, no key twice."""
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        context = dict(parser_context or {})
+        raw = _read_bounded(stream, context)
+        try:
+            text = raw.decode(get_encoding(context))
+            data = json.loads(
+                text, parse_constant=_constant_refuse, parse_float=_float_parse, object_pairs_hook=_pairs_once
+            )
+        except RecursionError:
+            raise ParseError(f"The JSON is nested more than {DEPTH_MAX} levels deep.") from None
+        except ValueError as error:
+            raise ParseError(f"The body is not JSON that can be read: {error}.") from None
+        _text_check(data)
+        return data
+
+
+def _read_bounded(stream: IO[Any], context: Mapping[str, Any]) -> bytes:
+    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    request = context.get("request")
+    declared = request.META.get("CONTENT_LENGTH") if request is not None else None
+    if declared and declared.isdigit() and int(declared) > limit:
+        raise BodyTooLarge()
+    raw = stream.read(limit + 1)
+    if len(raw) > limit:
+        raise BodyTooLarge()
+    return bytes(raw)
+
+
+def _constant_refuse(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _float_parse(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large for a number")
+    return number
+
+
+def _pairs_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands there twice")
+    return result
+
+
+def _text_check(data: Any, attr: str = "", depth: int = 0) -> None:
+    """Refuse what PostgreSQL can't keep (NUL, lone surrogates) and what is nested without end, naming the field."""
+    if depth > DEPTH_MAX:
+        raise ParseError(f"The JSON is nested more than {DEPTH_MAX} levels deep.")
+    if isinstance(data, str):
+        _string_check(data, attr)
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            _string_check(key, attr)
+            _text_check(value, f"{attr}.{key}" if attr else key, depth + 1)
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            _text_check(value, f"{attr}.{index}" if attr else str(index), depth + 1)
+
+
+def _string_check(text: str, attr: str) -> None:
+    if "\x00" in text:
+        raise ValidationError({attr or "body": ["A text may not hold a NUL byte."]}, code="nul_byte")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValidationError({attr or "body": ["A text must be Unicode without lone surrogates."]}, code="invalid")
