@@ -140,12 +140,12 @@ def _total_errors(parent: Project, lines: Sequence[LineInput]) -> list[FieldErro
     total = sum(share_ppm for _, share_ppm, _ in lines)
     if total <= PPM:
         return []
-    parts = " + ".join(f"{project.path} {percent_words(ppm)}" for project, ppm, _ in lines if ppm)
-    sentence = f"The children of {parent.path} add up to {percent_words(total)}, more than 100 %: {parts}."
+    parts = " + ".join(f"{project.path} {percent_exact(ppm)}" for project, ppm, _ in lines if ppm)
+    sentence = f"The children of {parent.path} add up to {percent_exact(total)}, more than 100 %: {parts}."
     return [FieldError("share_ppm", "over_100_percent", sentence)]
 
 
-def percent_words(ppm: int) -> str:
+def percent_exact(ppm: int) -> str:
     """`60 %`, `12.5 %`: parts per million as people write percent, exactly."""
     whole, rest = divmod(ppm, PPM // 100)
     return f"{whole}.{rest:04d}".rstrip("0").rstrip(".") + " %"

@@ -1,0 +1,95 @@
+"""Reading workloads: who sees which, the queue in order, the output."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import BigIntegerField, F, Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+
+from portal.clusters.models import Cluster
+from portal.projects.models import Project, User
+from portal.projects.selectors import projects_visible
+from portal.workloads.models import Attempt, LogChunk, Workload, WorkloadState
+
+LOG_BYTES_MAX = 1_048_576
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """One waiting workload, as page, REST and CLI show it. `position` and `gpus_ahead` are the last pass's."""
+
+    workload_id: int
+    name: str
+    project: str
+    author: str
+    replicas: int
+    gpus_per_replica: int
+    min_runtime_seconds: int
+    priority: int
+    submitted_at: datetime
+    queued_at: datetime
+    reason_code: str
+    reason_text: str
+    reason: dict[str, Any]
+    position: int | None
+    gpus_ahead: int | None
+
+
+def workloads_visible(*, user: User) -> QuerySet[Workload]:
+    """Workloads of the projects that the person sees, and their own."""
+    if user.is_site_wide:
+        return Workload.objects.all()
+    return Workload.objects.filter(Q(project__in=projects_visible(user=user)) | Q(author=user))
+
+
+def queue_rows(
+    *,
+    user: User,
+    cluster: Cluster | None = None,
+    project: Project | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> list[QueueRow]:
+    """What waits and the person may see: those with a position first, in its order, then by first submit."""
+    waiting = workloads_visible(user=user).filter(state=WorkloadState.PENDING)
+    if cluster is not None:
+        waiting = waiting.filter(clusters=cluster)
+    if project is not None:
+        waiting = waiting.filter(Q(project=project) | Q(project__path__startswith=f"{project.path}/"))
+    ordered = waiting.annotate(
+        position=Cast(KeyTextTransform("position", "reason"), BigIntegerField()),
+        gpus_ahead=Cast(KeyTextTransform("gpus_ahead", "reason"), BigIntegerField()),
+    ).order_by(F("position").asc(nulls_last=True), "submitted_at", "pk")
+    names = (
+        *("pk", "name", "project__path", "author__username", "replicas", "gpus_per_replica", "min_runtime_seconds"),
+        *("priority", "submitted_at", "queued_at", "reason_code", "reason_text", "reason", "position", "gpus_ahead"),
+    )
+    return [QueueRow(*row) for row in ordered.values_list(*names)[offset : offset + limit]]
+
+
+def attempt_latest(*, workload: Workload) -> Attempt | None:
+    """The newest attempt, under way or ended."""
+    return Attempt.objects.filter(workload=workload).order_by("-number").first()
+
+
+def workload_log(
+    *, workload: Workload, attempt: int | None = None, replica: int = 0, offset: int = 0, limit: int = LOG_BYTES_MAX
+) -> bytes:
+    """Output of a replica from a byte offset on; `attempt` is its number, none the newest. Ends before a gap."""
+    attempts = Attempt.objects.filter(workload=workload)
+    chosen = attempts.order_by("-number").first() if attempt is None else attempts.filter(number=attempt).first()
+    if chosen is None:
+        return b""
+    chunks = LogChunk.objects.filter(attempt=chosen, replica=replica, offset__lt=offset + limit)
+    first = chunks.filter(offset__lte=offset).order_by("-offset").values_list("offset", flat=True).first()
+    output = bytearray()
+    rows = chunks.filter(offset__gte=first or 0).order_by("offset").values_list("offset", "data")
+    for start, data in rows.iterator(chunk_size=64):
+        if start > offset + len(output):
+            break
+        output += bytes(data)[offset + len(output) - start :]
+        if len(output) >= limit:
+            break
+    return bytes(output[:limit])
