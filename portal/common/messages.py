@@ -219,6 +219,24 @@ def whole(value: object, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
+def envelope_send(app: Any, task: str, envelope: Envelope, queue: str, *, newest_only: bool = False) -> None:
+    """Push an envelope straight onto a queue; `newest_only` drops what still lies there.
+
+    Nothing is declared in the broker, which a host's user may not do. Raises kombu's OperationalError when the
+    broker is away or refuses.
+    """
+    from kombu import Exchange, Queue
+
+    target = Queue(queue, exchange=Exchange(""), routing_key=queue)
+    with (
+        app.producer_pool.acquire(block=True, timeout=10) as producer,
+        producer.connection._reraise_as_library_errors(),
+    ):
+        if newest_only:
+            producer.channel.queue_purge(queue)
+        app.send_task(task, args=[envelope], producer=producer, queue=target, declare=[], retry=False)
+
+
 def pass_request(cluster_id: int) -> None:
     """Ask for a pass over a cluster once the caller's transaction has committed.
 

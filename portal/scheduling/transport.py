@@ -1,0 +1,57 @@
+"""What the portal sends down: the signed list of what should be on a host, into the queue that only it may read."""
+
+import logging
+import time
+from pathlib import Path
+
+from celery import current_app
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.conf import settings
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+from portal.clusters.models import Host
+from portal.common import messages
+
+logger = logging.getLogger(__name__)
+
+
+def desired_send(host: Host, body: list[messages.DesiredAttempt]) -> bool:
+    """Tell a host all that should be on it; False when the broker is away (the next sending heals that).
+
+    The caller holds the host's row while it reads what is desired, so that a newer sequence never carries an older
+    list. Call it once that transaction has committed, or inside it: the sequence is then taken in it.
+    """
+    return desired_publish(host, sequence_next(host), body)
+
+
+def sequence_next(host: Host) -> int:
+    """The next sequence of this host: ahead of the last, and of any that a restored backup has forgotten."""
+    with transaction.atomic():
+        row = Host.objects.select_for_update().only("desired_sequence").get(pk=host.pk)
+        sequence = max(row.desired_sequence + 1, int(time.time() * 1000))
+        Host.objects.filter(pk=host.pk).update(desired_sequence=sequence)
+    host.desired_sequence = sequence
+    return sequence
+
+
+def desired_publish(host: Host, sequence: int, body: list[messages.DesiredAttempt]) -> bool:
+    """Sign and push, in place of what the host has not yet taken: only the newest list matters."""
+    envelope = messages.envelope_sign(
+        key=signing_key(), host=host.name, sequence=sequence, action=messages.DESIRED_ACTION, body=body
+    )
+    queue = messages.host_queue(host.name)
+    try:
+        messages.envelope_send(current_app, messages.DESIRED_TASK, envelope, queue, newest_only=True)
+    except OperationalError:
+        logger.warning("The broker is away: host %s is told at the next pass.", host.name)
+        return False
+    return True
+
+
+def signing_key() -> Ed25519PrivateKey:
+    """The portal's own key, read from the file that PORTAL_SIGNING_KEY_FILE names."""
+    path = settings.PORTAL_SIGNING_KEY_FILE
+    if not path:
+        raise RuntimeError("PORTAL_SIGNING_KEY_FILE is not set: hosts would not believe what they are told.")
+    return messages.private_key(Path(path).read_text())
