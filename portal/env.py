@@ -27,6 +27,8 @@ VARIABLES = (
     Variable(
         "BROKER_URL", "redis://127.0.0.1:6379/0", "Redis or Valkey, Celery's broker; redis+socket:///path for a socket"
     ),
+    Variable("DATABASE_URL_FILE", "", "a file with the database's address, used before DATABASE_URL"),
+    Variable("BROKER_URL_FILE", "", "a file with the broker's address, used before BROKER_URL"),
     Variable("SECRET_KEY", "", "Django's secret key; SECRET_KEY_FILE names a file that holds it instead"),
     Variable("SECRET_KEY_FILE", "", "a file with the secret key"),
     Variable(
@@ -73,16 +75,14 @@ def words(name: str) -> list[str]:
 
 
 def secret(name: str) -> str:
-    """The variable, else the content of the file that `<name>_FILE` names, else nothing."""
-    if value := text(name):
-        return value
+    """The content of the file that `<name>_FILE` names, else the variable itself."""
     path = text(f"{name}_FILE")
-    return Path(path).read_text().strip() if path else ""
+    return Path(path).read_text().strip() if path else text(name)
 
 
 def database() -> dict[str, object]:
     """Django's database settings of DATABASE_URL; PostgreSQL only."""
-    url = text("DATABASE_URL")
+    url = secret("DATABASE_URL")
     if not url.startswith(("postgres://", "postgresql://")):
         raise SystemExit("DATABASE_URL must name a PostgreSQL database (postgres://…); nothing else is supported.")
     return dict(_environ.db_url_config(url, engine="django.db.backends.postgresql"))

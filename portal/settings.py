@@ -55,6 +55,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "portal.dashboard.middleware.ErrorPageMiddleware",
 ]
 ROOT_URLCONF = "portal.urls"
 WSGI_APPLICATION = "portal.wsgi.application"
@@ -68,6 +69,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "portal.dashboard.frame.frame_context",
             ],
         },
     },
@@ -170,7 +172,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
 }
 
-BROKER_URL = env.text("BROKER_URL")
+BROKER_URL = env.secret("BROKER_URL")
 PASS_INTERVAL_SECONDS = env.number("PASS_INTERVAL_SECONDS")
 PORTAL_SIGNING_KEY_FILE = env.text("PORTAL_SIGNING_KEY_FILE")
 DATA_DIR = Path(env.text("DATA_DIR"))

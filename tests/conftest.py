@@ -3,6 +3,7 @@
 import contextlib
 import os
 
+import django
 import pytest
 
 from portal.launcher.services import Services, service_variables, services_throwaway
@@ -15,6 +16,7 @@ os.environ.update(service_variables(_services))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Playwright runs an event loop in the tests' thread, where Django would refuse every query.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+django.setup()
 
 
 def pytest_unconfigure() -> None:
