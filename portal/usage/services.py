@@ -1,0 +1,159 @@
+"""The ledger's only writer: segments open, turn to another standing, close.
+
+Every moment is cut to its whole second. A protected segment that outlives its contract is written exactly:
+protected up to running_at + minimum runtime, funded from there on, however late somebody asks (R4). A moment
+before a segment's start, after a step back of the clock, counts as no time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import transaction
+
+from portal.common.units import whole_second
+from portal.projects.models import Project
+from portal.projects.selectors import ancestor_paths
+from portal.usage.models import Segment
+from portal.workloads.models import Attempt, GpuClaim, Standing
+
+
+class Turn(NamedTuple):
+    """From `at` on the attempt stands as `standing`; None: its segments end then."""
+
+    attempt: Attempt
+    at: datetime
+    standing: str | None
+
+
+class Opening(NamedTuple):
+    """All GPUs of the attempt are its from `at` on, with that standing."""
+
+    attempt: Attempt
+    at: datetime
+    standing: str
+
+
+def segments_open(*, attempt: Attempt, at: datetime, standing: str) -> None:
+    """One open segment per host that the attempt claims GPUs of."""
+    segments_open_many(openings=[Opening(attempt, at, standing)])
+
+
+def segments_turn(*, attempt: Attempt, at: datetime, standing: str) -> None:
+    """End what is open at `at`, and go on with another standing."""
+    segments_apply_many(turns=[Turn(attempt, at, standing)])
+
+
+def segments_close(*, attempt: Attempt, at: datetime, host_ids: Iterable[int] | None = None) -> None:
+    """End what is open at `at`, on some hosts or (None) on all: the hosts said that the GPUs are free."""
+    segments_apply_many(turns=[Turn(attempt, at, None)], host_ids=None if host_ids is None else set(host_ids))
+
+
+@transaction.atomic
+def segments_open_many(*, openings: Sequence[Opening]) -> None:
+    """`segments_open` for many attempts in four queries."""
+    gpus: dict[int, Counter[int]] = {opening.attempt.pk: Counter() for opening in openings}
+    for attempt_id, host_id in GpuClaim.objects.filter(attempt__in=gpus).values_list("attempt_id", "host_id"):
+        gpus[attempt_id][host_id] += 1
+    paths = _charged_paths({opening.attempt.workload.project for opening in openings})
+    Segment.objects.bulk_create(
+        Segment(
+            attempt=attempt,
+            workload_id=attempt.workload_id,
+            cluster_id=attempt.cluster_id,
+            host_id=host_id,
+            project_id=attempt.workload.project_id,
+            author_id=attempt.workload.author_id,
+            path=paths[attempt.workload.project_id],
+            gpus=count,
+            standing=standing,
+            start_at=whole_second(at),
+        )
+        for attempt, at, standing in openings
+        for host_id, count in sorted(gpus[attempt.pk].items())
+    )
+
+
+def _charged_paths(projects: set[Project]) -> dict[int, list[int]]:
+    """For each project the ids from the root down to it: who is charged, now and in this row for ever."""
+    wanted = {project.pk: ancestor_paths(project.path) for project in projects}
+    names = {path for paths in wanted.values() for path in paths}
+    ids = dict(Project.objects.filter(path__in=names).values_list("path", "pk"))
+    return {pk: [ids[path] for path in paths] for pk, paths in wanted.items()}
+
+
+@transaction.atomic
+def segments_apply_many(*, turns: Sequence[Turn], host_ids: set[int] | None = None) -> None:
+    """`segments_turn` and `segments_close` for many attempts in four queries."""
+    by_attempt = {turn.attempt.pk: turn for turn in turns}
+    rows = Segment.objects.select_for_update().filter(attempt__in=by_attempt, end_at=None)
+    if host_ids is not None:
+        rows = rows.filter(host__in=host_ids)
+    changes = _Changes()
+    for segment in rows.order_by("pk"):
+        _segment_turn(segment, by_attempt[segment.attempt_id], changes)
+    Segment.objects.filter(pk__in=changes.empty).delete()
+    Segment.objects.bulk_update(changes.updated, ["end_at", "standing"], batch_size=500)
+    Segment.objects.bulk_create(changes.created, batch_size=1000)
+
+
+class _Changes:
+    def __init__(self) -> None:
+        self.updated: list[Segment] = []
+        self.created: list[Segment] = []
+        self.empty: list[int] = []
+
+
+def contract_end(attempt: Attempt) -> datetime | None:
+    """The first second that is no longer protected; None: the gang does not run yet."""
+    if attempt.running_at is None:
+        return None
+    return whole_second(attempt.running_at) + timedelta(seconds=attempt.min_runtime_seconds)
+
+
+def _segment_turn(segment: Segment, turn: Turn, changes: _Changes) -> None:
+    """Write one open segment's time up to the turn, piece by piece, then what follows."""
+    at = max(whole_second(turn.at), segment.start_at)
+    pieces = _pieces(segment, at, contract_end(turn.attempt))
+    if turn.standing is not None:
+        pieces.append((at, None, turn.standing))
+    merged = _merged([piece for piece in pieces if piece[0] != piece[1]])
+    if not merged:
+        changes.empty.append(segment.pk)
+        return
+    (_, first_end, first_standing), *rest = merged
+    if (segment.end_at, segment.standing) != (first_end, first_standing):
+        segment.end_at, segment.standing = first_end, first_standing
+        changes.updated.append(segment)
+    changes.created += [_continued(segment, *piece) for piece in rest]
+
+
+Piece = tuple[datetime, datetime | None, str]
+
+
+def _pieces(segment: Segment, at: datetime, boundary: datetime | None) -> list[Piece]:
+    """The open segment's time up to `at`, cut where its protection ended."""
+    start = segment.start_at
+    if segment.standing != Standing.PROTECTED or boundary is None or boundary >= at:
+        return [(start, at, segment.standing)]
+    cut = max(boundary, start)
+    return [(start, cut, Standing.PROTECTED), (cut, at, Standing.FUNDED)]
+
+
+def _merged(pieces: list[Piece]) -> list[Piece]:
+    merged: list[Piece] = []
+    for start, end, standing in pieces:
+        if merged and merged[-1][2] == standing:
+            start = merged.pop()[0]
+        merged.append((start, end, standing))
+    return merged
+
+
+def _continued(segment: Segment, start: datetime, end: datetime | None, standing: str) -> Segment:
+    kept = {
+        field.attname: getattr(segment, field.attname)
+        for field in Segment._meta.concrete_fields
+        if field.attname not in {"id", "start_at", "end_at", "standing"}
+    }
+    return Segment(**kept, start_at=start, end_at=end, standing=standing)
