@@ -105,7 +105,8 @@ USE_TZ = True
 TIME_ZONE = SITE_ZONE
 
 STATIC_URL = "/static/"
-STATIC_ROOT = env.text("STATIC_ROOT")
+# Without hashed names the files are served from where they lie, and nothing is collected.
+STATIC_ROOT = env.text("STATIC_ROOT") if env.flag("MANIFEST_STATIC") else None
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = not env.flag("MANIFEST_STATIC")
 STORAGES = {
@@ -142,6 +143,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "portal.dashboard.views_errors.csrf_failure"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 
