@@ -14,8 +14,6 @@ _stack = contextlib.ExitStack()
 _services = _stack.enter_context(services_throwaway())
 os.environ.update(service_variables(_services))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-# Playwright runs an event loop in the tests' thread, where Django would refuse every query.
-os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 django.setup()
 
 

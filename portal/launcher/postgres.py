@@ -49,6 +49,10 @@ class Postgres:
         else:
             self.create()
 
+    def path_for(self, folder: Path) -> str:
+        """How the server names its folder: by where it stands when root started it below folders closed to it."""
+        return HERE if self.identity.changes else str(folder)
+
     def version_check(self) -> None:
         """The folder's PostgreSQL version must be the program's."""
         try:
@@ -72,7 +76,18 @@ class Postgres:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(mode=0o700)
         self.identity.own(partial)
-        command = [str(self.initdb), "-D", HERE, "-U", ROLE, "-A", "trust", "-E", "UTF8", "--no-instructions"]
+        command = [
+            str(self.initdb),
+            "-D",
+            self.path_for(partial),
+            "-U",
+            ROLE,
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-instructions",
+        ]
         command += [f"--locale={database_locale()}", "--no-sync"]
         with log_open(self.log) as log:
             finished = subprocess.run(
@@ -111,10 +126,10 @@ class Postgres:
             return False
 
     def start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the server. It works in its folder by `cwd`, so that closed parent folders don't matter."""
+        """Start the server, standing in its folder."""
         settings = [*SETTINGS, "listen_addresses=", f"port={PORT}", "unix_socket_permissions=0700"]
         settings += [f"unix_socket_directories={self.socket_folder}", *(FAST_SETTINGS if self.fast else ())]
-        command = [str(self.postgres), "-D", HERE]
+        command = [str(self.postgres), "-D", self.path_for(self.folder)]
         for setting in settings:
             command += ["-c", setting]
         with log_open(self.log) as log:
