@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, F, Q, QuerySet
+from django.db.models import BigIntegerField, Count, F, Q, QuerySet, Sum
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Length
 
 from portal.clusters.models import Cluster
+from portal.common.errors import NotFound
 from portal.projects.models import Project, User
 from portal.projects.selectors import projects_visible
 from portal.workloads.models import Attempt, LogChunk, Workload, WorkloadState
@@ -44,20 +45,53 @@ def workloads_visible(*, user: User) -> QuerySet[Workload]:
     return Workload.objects.filter(Q(project__in=projects_visible(user=user)) | Q(author=user))
 
 
-def queue_rows(
+def workload_visible(*, user: User, workload_id: int) -> Workload:
+    """One workload with its project and author, or the error that does not tell missing from unseen."""
+    visible = workloads_visible(user=user).select_related("project", "author", "cancelled_by")
+    workload = visible.filter(pk=workload_id).first()
+    if workload is None:
+        raise NotFound(f"There is no workload {workload_id} that you may see.")
+    return workload
+
+
+def queue_waiting(
     *,
     user: User,
     cluster: Cluster | None = None,
     project: Project | None = None,
-    limit: int = 100,
-    offset: int = 0,
-) -> list[QueueRow]:
-    """What waits and the person may see: those with a position first, in its order, then by first submit."""
+    author: str = "",
+    reason_code: str = "",
+) -> QuerySet[Workload]:
+    """What waits and the person may see, unordered."""
     waiting = workloads_visible(user=user).filter(state=WorkloadState.PENDING)
     if cluster is not None:
         waiting = waiting.filter(clusters=cluster)
     if project is not None:
         waiting = waiting.filter(Q(project=project) | Q(project__path__startswith=f"{project.path}/"))
+    if author:
+        waiting = waiting.filter(author__username=author)
+    return waiting.filter(reason_code=reason_code) if reason_code else waiting
+
+
+def queue_reasons(*, waiting: QuerySet[Workload]) -> list[tuple[str, int, int]]:
+    """Of what waits: each reason's code with its workloads and GPUs, most workloads first."""
+    gpus = Sum(F("replicas") * F("gpus_per_replica"))
+    rows = waiting.order_by().values("reason_code").annotate(workloads=Count("pk"), gpus=gpus)
+    return sorted(((row["reason_code"], row["workloads"], row["gpus"]) for row in rows), key=lambda row: -row[1])
+
+
+def queue_rows(
+    *,
+    user: User,
+    cluster: Cluster | None = None,
+    project: Project | None = None,
+    author: str = "",
+    reason_code: str = "",
+    limit: int = 100,
+    offset: int = 0,
+) -> list[QueueRow]:
+    """What waits and the person may see: those with a position first, in its order, then by first submit."""
+    waiting = queue_waiting(user=user, cluster=cluster, project=project, author=author, reason_code=reason_code)
     ordered = waiting.annotate(
         position=Cast(KeyTextTransform("position", "reason"), BigIntegerField()),
         gpus_ahead=Cast(KeyTextTransform("gpus_ahead", "reason"), BigIntegerField()),
@@ -67,6 +101,13 @@ def queue_rows(
         *("priority", "submitted_at", "queued_at", "reason_code", "reason_text", "reason", "position", "gpus_ahead"),
     )
     return [QueueRow(*row) for row in ordered.values_list(*names)[offset : offset + limit]]
+
+
+def log_size(*, attempt: Attempt, replica: int = 0) -> int:
+    """Bytes of output received of a replica, up to its last chunk's end."""
+    last = LogChunk.objects.filter(attempt=attempt, replica=replica).order_by("-offset")
+    row = last.annotate(size=Length("data")).values_list("offset", "size").first()
+    return row[0] + row[1] if row else 0
 
 
 def attempt_latest(*, workload: Workload) -> Attempt | None:
