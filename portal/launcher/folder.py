@@ -13,6 +13,7 @@ import psutil
 
 from portal.launcher.errors import LaunchError
 from portal.launcher.identity import Identity, user_name
+from portal.launcher.records import same_process
 from portal.launcher.waiting import until
 
 FREE_BYTES_NEEDED = 300 * 1024 * 1024
@@ -106,8 +107,8 @@ class Folder:
         """Hold the folder for this launcher; waits while the previous one's watcher clears up."""
         handle = os.open(self.run / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not lock_try(handle):
-            pid, address = holder_read(self.run / "holder")
-            if pid is not None and psutil.pid_exists(pid):
+            pid, started_at, address = holder_read(self.run / "holder")
+            if same_process(pid, started_at):
                 os.close(handle)
                 raise LaunchError(
                     f"GPU Commons already runs on {self.root} (process {pid}, {address}); stop it with `kill {pid}`, "
@@ -119,7 +120,7 @@ class Folder:
                     f"The previous run on {self.root} is still ending; wait a minute and start again, "
                     f"or see what holds it with: fuser {self.run / 'lock'}"
                 )
-        (self.run / "holder").write_text(f"{os.getpid()} {label}\n")
+        (self.run / "holder").write_text(f"{os.getpid()} {psutil.Process().create_time()} {label}\n")
         return handle
 
     def socket_folder(self, identity: Identity) -> Path:
@@ -153,13 +154,13 @@ def lock_try(handle: int) -> bool:
     return True
 
 
-def holder_read(path: Path) -> tuple[int | None, str]:
-    """Who holds the folder, and its address."""
+def holder_read(path: Path) -> tuple[int, float, str]:
+    """Who holds the folder: process number, its start, the address it serves."""
     try:
-        pid, _, address = path.read_text().strip().partition(" ")
-        return int(pid), address
+        pid, started_at, address = path.read_text().split()
+        return int(pid), float(started_at), address
     except (FileNotFoundError, ValueError):
-        return None, ""
+        return 0, 0.0, ""
 
 
 def private_folder(root: Path, identity: Identity) -> Path:

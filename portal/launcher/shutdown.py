@@ -4,12 +4,12 @@ import contextlib
 import json
 import os
 import signal
-import time
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
-from portal.launcher.records import Record, marked_processes, records_read, same_process
+from portal.launcher.records import START_TOLERANCE_SECONDS, Record, marked_processes, records_read, same_process
 from portal.launcher.waiting import until
 
 PROCESS = "process"
@@ -68,22 +68,65 @@ def service_stop(record: Record) -> None:
 
 def workloads_stop(attempts_folder: Path) -> None:
     """End the workloads that the agent left running, by the files that it keeps of them."""
-    runners = [runner for path in attempts_folder.glob("**/runner.json") if (runner := runner_read(path)) is not None]
-    alive = [(process, group) for pid, started_at, group in runners if (process := same_process(pid, started_at))]
-    for _, group in alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGTERM)
-    deadline = time.monotonic() + WORKLOAD_GRACE_SECONDS
-    psutil.wait_procs([process for process, _ in alive], timeout=max(0.0, deadline - time.monotonic()))
-    for _, group in alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+    runners = runners_read(attempts_folder)
+    for runner in runners:
+        if process := same_process(runner.pid, runner.started_at):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+    until(lambda: not members(runners), timeout_seconds=WORKLOAD_GRACE_SECONDS)
+    # Again while any is left: what forks may slip through one look.
+    until(lambda: not [kill(process) for process in members(runners)], timeout_seconds=KILL_SECONDS)
 
 
-def runner_read(path: Path) -> tuple[int, float, int] | None:
-    """Process number, start time and group of one replica; None when the file is not whole."""
+class Runner(NamedTuple):
+    """What stands between the agent and one replica, and the process group of the replica's command."""
+
+    pid: int
+    started_at: float
+    group: int
+
+
+def runners_read(attempts_folder: Path) -> list[Runner]:
+    """The runners of replicas that have not ended."""
+    paths = [path for path in attempts_folder.glob("**/runner.json") if not path.with_name("exit.json").exists()]
+    return [runner for path in paths if (runner := runner_read(path)) is not None]
+
+
+def runner_read(path: Path) -> Runner | None:
+    """One replica's runner; None when the file is not whole."""
     try:
         content = json.loads(path.read_text())
-        return int(content["pid"]), float(content["started_at"]), int(content["pgid"])
+        return Runner(int(content["pid"]), float(content["started_at"]), int(content["pgid"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def members(runners: list[Runner]) -> list[psutil.Process]:
+    """The runners that live, all below them, and whoever is left of their commands' groups."""
+    found = {}
+    for runner in runners:
+        if process := same_process(runner.pid, runner.started_at):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.update({kin.pid: kin for kin in [process, *process.children(recursive=True)]})
+    # A process older than the runner has the group's number by chance.
+    since = {runner.group: runner.started_at - START_TOLERANCE_SECONDS for runner in runners}
+    for process in psutil.process_iter() if runners else ():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+            if process.create_time() >= since.get(os.getpgid(process.pid), float("inf")):
+                found[process.pid] = process
+    return [process for process in found.values() if lives(process)]
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it still does something; a zombie only waits to be collected."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def kill(process: psutil.Process) -> psutil.Process:
+    """End a process that may have just gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
+    return process
