@@ -44,15 +44,15 @@ def changes_in_force(*, cluster: Cluster, at: datetime) -> QuerySet[BudgetChange
     """For each parent, the change in force at that moment."""
     return (
         BudgetChange.objects.filter(cluster=cluster, effective_at__lte=at)
-        .order_by("parent", "-effective_at", "-version")
-        .distinct("parent")
+        .order_by("parent_id", "-effective_at", "-version")
+        .distinct("parent_id")
     )
 
 
 def budgets_at(*, cluster: Cluster, at: datetime) -> dict[int, Line]:
     """Every project's budget at that moment; a project that is not in it has none. The root holds 100 %."""
     in_force = changes_in_force(cluster=cluster, at=at).values("pk")
-    rows = BudgetLine.objects.filter(change__in=in_force).order_by("project")
+    rows = BudgetLine.objects.filter(change__in=in_force).order_by("project_id")
     return {
         project_id: Line(share_ppm, burst_gpus)
         for project_id, share_ppm, burst_gpus in rows.values_list("project_id", "share_ppm", "burst_gpus")
@@ -88,7 +88,7 @@ def share_history(*, cluster: Cluster, since: datetime) -> list[ShareStep]:
     the last version counts.
     """
     steps: dict[int, list[ShareStep]] = {}
-    changes = BudgetChange.objects.filter(cluster=cluster).order_by("parent", "effective_at", "version")
+    changes = BudgetChange.objects.filter(cluster=cluster).order_by("parent_id", "effective_at", "version")
     lines: dict[int, dict[int, Line]] = {}
     rows = BudgetLine.objects.filter(change__cluster=cluster)
     for change_id, project_id, share_ppm, burst_gpus in rows.values_list(

@@ -43,7 +43,7 @@ def policy_values(*, cluster: Cluster) -> dict[str, Any]:
 
 def policies_of(*, clusters: Iterable[Cluster]) -> dict[int, dict[str, Any]]:
     """`policy_values` of several clusters by id, in one query."""
-    latest = PolicyChange.objects.filter(cluster__in=clusters).order_by("cluster", "-version").distinct("cluster")
+    latest = PolicyChange.objects.filter(cluster__in=clusters).order_by("cluster_id", "-version").distinct("cluster_id")
     overrides = {change.cluster_id: change.overrides for change in latest}
     return {cluster.pk: {**policy_defaults(), **overrides.get(cluster.pk, {})} for cluster in clusters}
 

@@ -109,7 +109,7 @@ def cluster_pause(*, cluster: Cluster, paused: bool, actor: User | None, now: da
     pass_request(cluster.pk)
 
 
-def key_fingerprint(public_key: bytes | None) -> str | None:
+def key_fingerprint(public_key: bytes | memoryview | None) -> str | None:
     """How a host's key is named in the audit log."""
     return None if public_key is None else hashlib.sha256(bytes(public_key)).hexdigest()[:16]
 

@@ -140,7 +140,7 @@ def user_create(
 
 
 def _user_checked(user: User, password: str | None) -> None:
-    errors = []
+    errors: list[FieldError] = []
     try:
         user.full_clean(exclude=["password"])
     except ValidationError as invalid:
