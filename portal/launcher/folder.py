@@ -18,6 +18,7 @@ from portal.launcher.waiting import until
 
 FREE_BYTES_NEEDED = 300 * 1024 * 1024
 SOCKET_PATH_CHARACTERS = 100
+SOCKETS_NAME = "sockets"
 LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
 PREVIOUS_END_SECONDS = 45.0
 
@@ -125,13 +126,21 @@ class Folder:
 
     def socket_folder(self, identity: Identity) -> Path:
         """Where sockets are made: in the data folder if its path is short and open to the services' user."""
-        inside = self.run / "sockets"
+        inside = self.run / SOCKETS_NAME
         fits = len(str(inside / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_CHARACTERS
         if fits and identity.can_run(["/bin/sh", "-c", f'cd "{self.run}"'] if identity.changes else ["/bin/true"]):
+            if inside.is_symlink():
+                inside.unlink()
             inside.mkdir(mode=0o700, exist_ok=True)
             identity.own(inside)
             return inside
-        return private_folder(self.root, identity)
+        elsewhere = private_folder(self.root, identity)
+        # Whoever ends the launch finds it by this link and removes it.
+        if not inside.is_symlink() and inside.is_dir():
+            shutil.rmtree(inside)
+        inside.unlink(missing_ok=True)
+        inside.symlink_to(elsewhere)
+        return elsewhere
 
     def secret(self, name: str, *, size_bytes: int = 32) -> str:
         """A secret as hexadecimal text, made at its first use."""

@@ -10,6 +10,8 @@ from typing import Any
 from portal.launcher.errors import LaunchError
 
 NOBODY = "nobody"
+# A process's own folder under a name that needs no right to the folders above it.
+HERE = "/proc/self/cwd"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from portal.launcher.errors import LaunchError
-from portal.launcher.identity import Identity, user_name
+from portal.launcher.identity import HERE, Identity, user_name
 from portal.launcher.logs import last_line, log_open
 from portal.launcher.waiting import until
 
@@ -18,7 +18,6 @@ DATABASE = "commons"
 PORT = 5432
 SOCKET_NAME = f".s.PGSQL.{PORT}"
 START_SECONDS = 60.0
-HERE = "/proc/self/cwd"
 # Throw-away databases: nothing survives a crash of the machine, and nothing has to.
 FAST_SETTINGS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 SETTINGS = ("max_connections=100", "shared_buffers=64MB", "log_min_messages=warning", "log_checkpoints=off")

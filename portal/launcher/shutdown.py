@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +38,14 @@ def everything_stop(run_folder: Path, attempts_folder: Path | None) -> None:
         if process.pid != os.getpid():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+    sockets_remove(run_folder / "sockets")
+
+
+def sockets_remove(link: Path) -> None:
+    """Where sockets lie outside the data folder, remove their folder; the link says where."""
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+        link.unlink()
 
 
 def processes_stop(records: list[Record]) -> None:

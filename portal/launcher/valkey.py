@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from portal.launcher.errors import LaunchError
-from portal.launcher.identity import Identity
+from portal.launcher.identity import HERE, Identity
 from portal.launcher.logs import last_line, log_open
 from portal.launcher.waiting import until
 
@@ -52,6 +52,11 @@ class Valkey:
         return self.socket_folder / SOCKET_NAME
 
     @property
+    def place(self) -> str:
+        """How the server names its folder: by where it stands when root started it below folders closed to it."""
+        return HERE if self.identity.changes else str(self.folder)
+
+    @property
     def url(self) -> str:
         """How Celery reaches it as the portal."""
         return broker_url(self.socket, PORTAL_USER, self.portal_password)
@@ -62,7 +67,7 @@ class Valkey:
         self.identity.own(self.folder)
         lines = [
             "port 0",
-            "dir ./",
+            f"dir {self.place}",
             f"unixsocket {self.socket}",
             "unixsocketperm 700",
             "daemonize no",
@@ -71,7 +76,7 @@ class Valkey:
             # Told to the disk before the answer: a kill loses nothing that was accepted.
             "appendfsync always",
             "maxmemory-policy noeviction",
-            f"aclfile ./{USERS_NAME}",
+            f"aclfile {self.place}/{USERS_NAME}",
         ]
         self.write(CONFIG_NAME, "\n".join(lines) + "\n")
         self.users_write(hosts)
@@ -108,7 +113,7 @@ class Valkey:
         """Start the broker in its folder."""
         with log_open(self.log) as log:
             return subprocess.Popen(
-                [str(self.program), f"./{CONFIG_NAME}"],
+                [str(self.program), f"{self.place}/{CONFIG_NAME}"],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
