@@ -1,5 +1,7 @@
 """Limit and offset, as every list of the API is paged."""
 
+from typing import Any
+
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import LimitOffsetPagination
 from rest_framework.request import Request
@@ -20,6 +22,19 @@ class LimitOffset(LimitOffsetPagination):
 
     def get_offset(self, request: Request) -> int:
         return whole_parameter(request, "offset", default=0, low=0, high=OFFSET_MAX)
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        bounds = {"limit": (1, LIMIT_MAX, "Rows of a page."), "offset": (0, OFFSET_MAX, "Rows to pass over.")}
+        return [
+            {
+                "name": name,
+                "in": "query",
+                "required": False,
+                "description": words,
+                "schema": {"type": "integer", "minimum": low, "maximum": high},
+            }
+            for name, (low, high, words) in bounds.items()
+        ]
 
 
 def whole_parameter(request: Request, name: str, *, default: int, low: int, high: int) -> int:

@@ -84,10 +84,10 @@ def _text_check(data: Any, attr: str = "", depth: int = 0) -> None:
     elif isinstance(data, dict):
         for key, value in data.items():
             _string_check(key, attr)
-            _text_check(value, f"{attr}.{key}" if attr else key, depth + 1)
+            _text_check(value, attr or key, depth + 1)
     elif isinstance(data, list):
-        for index, value in enumerate(data):
-            _text_check(value, f"{attr}.{index}" if attr else str(index), depth + 1)
+        for value in data:
+            _text_check(value, attr, depth + 1)
 
 
 def _string_check(text: str, attr: str) -> None:

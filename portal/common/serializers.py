@@ -2,10 +2,9 @@
 
 from typing import Any
 
+from drf_spectacular.drainage import set_override
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
-
-INTEGER_MAX = 2**31 - 1
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -34,12 +33,14 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 class WholeField(serializers.IntegerField):
-    """A whole number of JSON: neither a text nor true nor 1.5."""
+    """A whole number of JSON: neither a text nor true nor 1.5. The bounds are the schema's; the services judge."""
 
     default_error_messages = {"invalid": "Must be a whole number."}
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"min_value": 0, "max_value": INTEGER_MAX, **options})
+    def __init__(self, *, low: int, high: int, **options: Any) -> None:
+        super().__init__(**options)
+        schema: dict[str, Any] = {"type": "integer", "minimum": low, "maximum": high}
+        set_override(self, "field", {**schema, "nullable": True} if options.get("allow_null") else schema)
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int):
@@ -67,22 +68,3 @@ class TextField(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
-
-
-class ProblemErrorSerializer(serializers.Serializer[Any]):
-    """One complaint of a problem."""
-
-    attr = serializers.CharField(allow_null=True, help_text="The field it speaks of; null: the whole request.")
-    code = serializers.CharField()
-    detail = serializers.CharField()
-
-
-class ProblemSerializer(serializers.Serializer[Any]):
-    """A problem (RFC 9457, application/problem+json)."""
-
-    type = serializers.CharField()
-    title = serializers.CharField()
-    status = serializers.IntegerField()
-    detail = serializers.CharField()
-    errors = ProblemErrorSerializer(many=True)  # type: ignore[assignment]  # the problem's own list, as RFC 9457 allows
-    current_version = serializers.IntegerField(required=False, help_text="On 409: the version that is current.")

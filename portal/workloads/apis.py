@@ -10,7 +10,7 @@ from portal.clusters.filters import HostFilter
 from portal.clusters.models import Host, HostState
 from portal.clusters.selectors import hosts_installed
 from portal.clusters.serializers import HostSerializer
-from portal.common.apis import RowsView, RowView, row_or_404
+from portal.common.apis import Rows, RowsView, RowView, row_or_404
 from portal.workloads.models import AttemptState, GpuClaim
 
 FIELDS = (
@@ -27,9 +27,10 @@ class HostList(RowsView):
     filterset_class = HostFilter
 
     def get_queryset(self) -> QuerySet[Any]:
-        return hosts_installed().select_related(None).order_by("name").values(*FIELDS)
+        found: QuerySet[Any] = hosts_installed().select_related(None).order_by("name").values(*FIELDS)
+        return found
 
-    def rows(self, page: Any) -> list[dict[str, Any]]:
+    def rows(self, page: Any) -> Rows:
         return host_rows(list(page))
 
 

@@ -14,7 +14,7 @@ from portal.workloads.models import Workload, WorkloadState
 ORDERINGS = (("newest", "Newest first"), ("oldest", "Oldest first"), ("queue", "In the order of the queue"))
 
 
-class WorkloadFilter(django_filters.FilterSet):
+class WorkloadFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of workloads can be narrowed to."""
 
     state = django_filters.CharFilter(method="state_filter", label="States, by comma.")

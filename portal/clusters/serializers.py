@@ -1,0 +1,45 @@
+"""Shapes of clusters and hosts in the API."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from portal.clusters.models import HostState
+
+
+class ClusterSerializer(serializers.Serializer[Any]):
+    """A cluster, its GPUs and the policy in force (version 0: the defaults)."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    description = serializers.CharField()
+    engine = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    paused_at = serializers.DateTimeField(allow_null=True)
+    hosts = serializers.IntegerField()
+    installed_gpus = serializers.IntegerField()
+    schedulable_gpus = serializers.IntegerField()
+    policy = serializers.DictField()
+    policy_version = serializers.IntegerField()
+
+
+class HostSerializer(serializers.Serializer[Any]):
+    """A host and what its GPUs are at. Free: neither occupied nor held, on a host that takes new attempts."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    cluster = serializers.CharField()
+    state = serializers.ChoiceField(choices=HostState.choices)
+    state_cause = serializers.CharField()
+    gpus = serializers.IntegerField()
+    occupied_gpus = serializers.IntegerField()
+    held_gpus = serializers.IntegerField()
+    free_gpus = serializers.IntegerField()
+    gpu_model = serializers.CharField()
+    simulated = serializers.BooleanField()
+    separates_users = serializers.BooleanField()
+    topology_block = serializers.CharField()
+    cordoned_at = serializers.DateTimeField(allow_null=True)
+    cordon_reason = serializers.CharField()
+    last_heard_at = serializers.DateTimeField(allow_null=True)
+    agent_version = serializers.CharField()

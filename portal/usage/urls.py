@@ -1,0 +1,14 @@
+"""Addresses of workloads in the API."""
+
+from django.urls import path
+
+from portal.usage.apis import WorkloadCancel, WorkloadDetail, WorkloadList, WorkloadLog
+from portal.usage.apis_usage import UsageView
+
+urlpatterns = [
+    path("usage/", UsageView.as_view()),
+    path("workloads/", WorkloadList.as_view()),
+    path("workloads/<int:pk>/", WorkloadDetail.as_view()),
+    path("workloads/<int:pk>/cancel/", WorkloadCancel.as_view()),
+    path("workloads/<int:pk>/logs/", WorkloadLog.as_view()),
+]
