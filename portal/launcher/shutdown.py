@@ -76,14 +76,27 @@ def service_stop(record: Record) -> None:
 
 
 def workloads_stop(attempts_folder: Path) -> None:
-    """End the workloads that the agent left running, by the files that it keeps of them."""
+    """End the workloads that the agent left running, by the files that it keeps of them.
+
+    Their runners are held still, so that none writes down an exit code: the next agent finds them lost, not failed,
+    and the portal requeues what can be resumed.
+    """
     runners = runners_read(attempts_folder)
-    for runner in runners:
-        if process := same_process(runner.pid, runner.started_at):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.terminate()
-    until(lambda: not members(runners), timeout_seconds=WORKLOAD_GRACE_SECONDS)
-    # Again while any is left: what forks may slip through one look.
+    standing = [process for runner in runners if (process := same_process(runner.pid, runner.started_at))]
+    for process in standing:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+    held = {process.pid for process in standing}
+
+    def at_work() -> list[psutil.Process]:
+        return [process for process in members(runners) if process.pid not in held]
+
+    for process in at_work():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    until(lambda: not at_work(), timeout_seconds=WORKLOAD_GRACE_SECONDS)
+    # Again while any is left: what forks may slip through one look. The runners go last.
+    until(lambda: not [kill(process) for process in at_work()], timeout_seconds=KILL_SECONDS)
     until(lambda: not [kill(process) for process in members(runners)], timeout_seconds=KILL_SECONDS)
 
 

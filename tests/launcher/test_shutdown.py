@@ -18,6 +18,14 @@ DEAF = [
     "-c",
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)",
 ]
+# Like an agent's runner: starts the command in a session of its own and writes down that it ended.
+RUNNER = """
+import pathlib, subprocess, sys
+child = subprocess.Popen(sys.argv[2:], start_new_session=True)
+print(child.pid, flush=True)
+child.wait()
+pathlib.Path(sys.argv[1]).write_text("{}")
+"""
 
 
 @pytest.fixture
@@ -37,10 +45,25 @@ def started():
         child.stdout.close()
 
 
-def runner_file(folder, child, *, started_at=None):
-    folder.mkdir(parents=True)
-    facts = {"pid": child.pid, "pgid": child.pid, "started_at": psutil.Process(child.pid).create_time()}
-    (folder / "runner.json").write_text(json.dumps(facts | ({"started_at": started_at} if started_at else {})))
+@pytest.fixture
+def replica(tmp_path, started):
+    """A replica as the agent leaves it: a runner, its command, and the file that names both."""
+
+    def start(argv):
+        folder = tmp_path / "agent" / "attempts" / "7-0"
+        folder.mkdir(parents=True)
+        runner = started([sys.executable, "-c", RUNNER, str(folder / "exit.json"), *argv])
+        command = psutil.Process(int(runner.stdout.readline()))
+        created = psutil.Process(runner.pid).create_time()
+        facts = {"pid": runner.pid, "pgid": command.pid, "started_at": created}
+        (folder / "runner.json").write_text(json.dumps(facts))
+        return folder, runner, command
+
+    return start
+
+
+def gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_recorded_process_is_ended(tmp_path, started):
@@ -67,28 +90,34 @@ def test_a_marked_process_that_nobody_recorded_is_ended(tmp_path, started):
     assert child.wait(timeout=5) < 0
 
 
-def test_a_workload_is_ended_by_its_agents_file(tmp_path, started):
-    child = started(SLEEPER)
-    runner_file(tmp_path / "local" / "attempts" / "7" / "0", child)
-    everything_stop(tmp_path, tmp_path)
-    assert child.wait(timeout=5) < 0
+def test_a_workload_and_its_runner_are_ended_by_the_agents_file(tmp_path, replica):
+    _, runner, command = replica(SLEEPER)
+    everything_stop(tmp_path, tmp_path / "agent")
+    assert runner.wait(timeout=5) == -9
+    assert gone(command)
 
 
-def test_a_workload_that_ignores_the_warning_is_killed(tmp_path, started):
-    child = started(DEAF)
-    assert child.stdout.readline() == b"deaf\n"
-    runner_file(tmp_path / "local" / "attempts" / "7" / "0", child)
-    everything_stop(tmp_path, tmp_path)
-    assert child.wait(timeout=5) == -9
+def test_an_ended_launch_leaves_no_exit_code_so_that_the_workload_is_requeued(tmp_path, replica):
+    folder, runner, _ = replica(SLEEPER)
+    everything_stop(tmp_path, tmp_path / "agent")
+    runner.wait(timeout=5)
+    assert not (folder / "exit.json").exists()
 
 
-def test_an_ended_workloads_old_numbers_harm_nobody(tmp_path, started):
-    child = started(SLEEPER)
-    folder = tmp_path / "local" / "attempts" / "7" / "0"
-    runner_file(folder, child)
+def test_a_workload_that_ignores_the_warning_is_killed(tmp_path, replica):
+    _, runner, command = replica(DEAF)
+    assert runner.stdout.readline() == b"deaf\n"
+    everything_stop(tmp_path, tmp_path / "agent")
+    runner.wait(timeout=5)
+    assert gone(command)
+
+
+def test_an_ended_workloads_old_numbers_harm_nobody(tmp_path, replica):
+    folder, runner, command = replica(SLEEPER)
     (folder / "exit.json").write_text("{}")
-    everything_stop(tmp_path, tmp_path)
-    assert child.poll() is None
+    everything_stop(tmp_path, tmp_path / "agent")
+    assert runner.poll() is None
+    command.kill()
 
 
 def test_nothing_recorded_is_nothing_to_do(tmp_path):
