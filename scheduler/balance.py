@@ -1,0 +1,353 @@
+"""Quota, usage and balance down the project tree; exact comparison (R1, R2, R7).
+
+A *node* is a project, or what a project with children holds for its own workloads ("own"),
+which stands beside its children as if it were one more child (R1).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scheduler.types import NEVER, PPM, Code, Policy, Projects, ShareSteps, SnapshotRefused
+from scheduler.usage import Window, round_once, weigh_until
+
+Step = tuple[int, int]  # (at, value from then on)
+Piece = tuple[int, int, int]  # (from, to, value between)
+
+
+@dataclass(slots=True)
+class Tree:
+    """Nodes by number: first the projects by index, then the own nodes."""
+
+    root: int
+    parent: list[int]
+    children: list[list[int]]
+    depth: list[int]  # 0 at the root
+    project_of: list[int]
+    leaf_of: list[int]  # by project: the node its own workloads belong to
+    path_of: list[tuple[int, ...]]  # by project: nodes below the root, top first, its leaf last
+    top_down: list[int]  # every node after its parent
+    steps: list[list[Step]]  # share of the parent's share, ppm
+    burst_steps: list[list[Step]]
+
+    def is_own(self, node: int) -> bool:
+        """Whether the node is a parent's own part."""
+        return node >= len(self.leaf_of)
+
+
+def build_tree(projects: Projects, shares: ShareSteps) -> Tree:
+    """The nodes and their budgets through time. One root, no loops, else SnapshotRefused."""
+    parent = [int(value) for value in projects.parent]
+    count = len(parent)
+    roots = [index for index in range(count) if parent[index] == NEVER]
+    if len(roots) != 1:
+        raise SnapshotRefused(f"the project tree has {len(roots)} roots, not 1")
+    children: list[list[int]] = [[] for _ in range(count)]
+    for index, above in enumerate(parent):
+        if above != NEVER:
+            children[above].append(index)
+    project_of = list(range(count))
+    leaf_of = list(range(count))
+    for project in range(count):
+        if children[project]:
+            leaf_of[project] = len(parent)
+            children[project].append(len(parent))
+            children.append([])
+            parent.append(project)
+            project_of.append(project)
+    tree = Tree(roots[0], parent, children, [0] * len(parent), project_of, leaf_of, [], [], [], [])
+    _walk_down(tree)
+    if len(tree.top_down) != len(parent):
+        raise SnapshotRefused("the project tree has a loop")
+    tree.path_of = [_list_path(tree, leaf) for leaf in leaf_of]
+    _read_steps(tree, shares)
+    return tree
+
+
+def _walk_down(tree: Tree) -> None:
+    todo = [tree.root]
+    while todo:
+        node = todo.pop()
+        tree.top_down.append(node)
+        for child in tree.children[node]:
+            tree.depth[child] = tree.depth[node] + 1
+            todo.append(child)
+
+
+def _list_path(tree: Tree, node: int) -> tuple[int, ...]:
+    path = []
+    while node != tree.root:
+        path.append(node)
+        node = tree.parent[node]
+    return tuple(reversed(path))
+
+
+def _read_steps(tree: Tree, shares: ShareSteps) -> None:
+    tree.steps = [[] for _ in tree.parent]
+    tree.burst_steps = [[] for _ in tree.parent]
+    rows = zip(
+        shares.project.tolist(), shares.at.tolist(), shares.share_ppm.tolist(), shares.burst_gpus.tolist(), strict=True
+    )
+    for project, at, share, burst in sorted(rows):
+        if not 0 <= share <= PPM:
+            raise SnapshotRefused(f"a share of {share} ppm is outside 0 to {PPM}")
+        tree.steps[project].append((at, share))
+        tree.burst_steps[project].append((at, burst))
+    for node in range(len(tree.leaf_of), len(tree.parent)):
+        tree.steps[node] = _own_steps(tree, node)
+
+
+def _own_steps(tree: Tree, own: int) -> list[Step]:
+    """What the children leave: 100 % less their sum, at each change of one of them (R1)."""
+    changes = sorted(
+        (at, child, share)
+        for child in tree.children[tree.parent[own]]
+        if child != own
+        for at, share in tree.steps[child]
+    )
+    present: dict[int, int] = {}
+    steps = [(-1, PPM)]
+    for at, child, share in changes:
+        present[child] = share
+        steps.append((at, max(PPM - sum(present.values()), 0)))
+    return steps
+
+
+def value_at(steps: Sequence[Step], moment: int, before: int) -> int:
+    """The value in force at `moment`; `before` if the first step is later."""
+    index = bisect_right(steps, moment, key=lambda step: step[0])
+    return steps[index - 1][1] if index else before
+
+
+def cut_pieces(steps: Sequence[Step], window: Window, before: int) -> list[Piece]:
+    """The step function over the window as (from, to, value), without empty pieces."""
+    inside = [at for at, _ in steps if window.since < at < window.now]
+    edges = [window.since, *sorted(set(inside)), window.now]
+    return [(low, high, value_at(steps, low, before)) for low, high in zip(edges, edges[1:], strict=False)]
+
+
+def multiply_pieces(first: Sequence[Piece], second: Sequence[Piece]) -> list[Piece]:
+    """Product of two step functions over the same window."""
+    product, i, j = [], 0, 0
+    while i < len(first) and j < len(second):
+        low, high = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
+        if low < high:
+            product.append((low, high, first[i][2] * second[j][2]))
+        if first[i][1] <= high:
+            i += 1
+        if j < len(second) and second[j][1] <= high:
+            j += 1
+    return product
+
+
+class Capacity:
+    """Schedulable GPUs of the cluster over time: exact integrals over any span."""
+
+    def __init__(self, steps: Sequence[Step], window: Window) -> None:
+        self.window = window
+        self.pieces = cut_pieces(sorted(steps), window, before=0)
+        self.gpus_now = value_at(sorted(steps), window.now, before=0)
+        self._starts = [low for low, _, _ in self.pieces]
+        self._sums = [0]
+        for low, high, gpus in self.pieces:
+            self._sums.append(self._sums[-1] + (high - low) * gpus)
+        self.seconds = sum(high - low for low, high, gpus in self.pieces if gpus > 0)
+
+    def _until(self, moment: int) -> int:
+        index = bisect_right(self._starts, moment) - 1
+        low, _, gpus = self.pieces[index]
+        return self._sums[index] + (moment - low) * gpus
+
+    def between(self, low: int, high: int) -> int:
+        """GPU-seconds in [low, high], inside the window."""
+        return self._until(high) - self._until(low)
+
+
+Quota = tuple[int, int]
+"""A quota as an exact fraction of GPU-seconds: (numerator, denominator above 0)."""
+
+
+def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy) -> list[Quota]:
+    """R2's Q of every node: (sum over the window of share x schedulable GPUs) x W / T.
+
+    W is the weight of the whole window, T that of the time in it with a schedulable GPU;
+    T = 0: present share x present GPUs x W. Siblings have equal denominators. Range 0 and
+    up. With a half-life each is rounded once to whole GPU-seconds.
+    """
+    window = capacity.window
+    pieces: list[list[Piece]] = [[] for _ in tree.parent]
+    quotas: list[Quota] = [(0, 1)] * len(tree.parent)
+    for node in tree.top_down:
+        if node == tree.root:
+            pieces[node] = [(window.since, window.now, 1)]
+        else:
+            steps = _with_first_budget(tree, node, policy)
+            pieces[node] = multiply_pieces(pieces[tree.parent[node]], cut_pieces(steps, window, before=0))
+        scale = PPM ** tree.depth[node]
+        if capacity.seconds == 0:
+            quotas[node] = _present_quota(tree, node, scale, capacity)
+        elif window.half_life is None:
+            total = sum(value * capacity.between(low, high) for low, high, value in pieces[node] if value)
+            quotas[node] = (total * window.seconds, scale * capacity.seconds)
+        else:
+            quotas[node] = (_weigh_quota(pieces[node], scale, capacity), 1)
+    return quotas
+
+
+def _with_first_budget(tree: Tree, node: int, policy: Policy) -> list[Step]:
+    """Of the time before a project's first budget one day (policy) counts, at its first share."""
+    steps = tree.steps[node]
+    if not steps or tree.is_own(node):
+        return steps
+    at, share = steps[0]
+    return [(at - policy.first_budget_seconds, share), *steps]
+
+
+def present_share(tree: Tree, node: int, now: int) -> int:
+    """Product of the shares in force along the path, in PPM to the power of the depth."""
+    product = 1
+    while node != tree.root:
+        product *= value_at(tree.steps[node], now, before=0)
+        node = tree.parent[node]
+    return product
+
+
+def _present_quota(tree: Tree, node: int, scale: int, capacity: Capacity) -> Quota:
+    share = present_share(tree, node, capacity.window.now)
+    if capacity.window.half_life is None:
+        return share * capacity.gpus_now * capacity.window.seconds, scale
+    whole = _weigh([(capacity.window.since, capacity.window.now, 1)], 1, capacity.window)
+    return round_once(share / scale * capacity.gpus_now * whole), 1
+
+
+def _weigh_quota(pieces: Sequence[Piece], scale: int, capacity: Capacity) -> int:
+    window = capacity.window
+    whole = _weigh([(window.since, window.now, 1)], 1, window)
+    covered = _weigh([(low, high, int(gpus > 0)) for low, high, gpus in capacity.pieces], 1, window)
+    product = multiply_pieces(pieces, capacity.pieces)
+    return round_once(_weigh(product, scale, window) * (whole / covered))
+
+
+def _weigh(pieces: Sequence[Piece], scale: int, window: Window) -> float:
+    """Sum of value / scale x weight of the piece; cuts between equal values cancel exactly."""
+    change: dict[int, int] = {}
+    for low, high, value in pieces:
+        change[low] = change.get(low, 0) - value
+        change[high] = change.get(high, 0) + value
+    return math.fsum(value / scale * weigh_until(at, window) for at, value in sorted(change.items()) if value)
+
+
+@dataclass(slots=True)
+class Funds:
+    """What every node may still be charged, as whole-number limits on its usage.
+
+    A node is *never funded* when it has no share now or its quota is 0: all limits are -1,
+    so every test against them fails and it sorts last (R2).
+    """
+
+    tree: Tree
+    quotas: list[Quota]
+    usage: list[int]  # U: charged in the window plus unserved minimum runtimes, GPU-seconds
+    allocated: list[int]  # GPUs running or held as protected or funded
+    express: list[int]  # express GPU-seconds of the window
+    never: list[bool] = field(default_factory=list)
+    positive_limit: list[int] = field(default_factory=list)  # balance > 0  <=>  U <= limit
+    return_limit: list[int] = field(default_factory=list)  # balance > margin  <=>  U <= limit
+    contract_limit: list[int] = field(default_factory=list)  # balance >= -1 (policy)  <=>  U <= limit
+    express_limit: list[int] = field(default_factory=list)  # express starts within share  <=>  E <= limit
+    burst: list[int] = field(default_factory=list)  # cap in GPUs, NEVER: none
+    order_unit: list[int] = field(default_factory=list)
+    order_weight: list[int] = field(default_factory=list)
+
+    def set_limits(self, now: int, policy: Policy) -> None:
+        """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
+        self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
+        for node, (top, bottom) in enumerate(self.quotas):
+            never = top == 0 or present_share(self.tree, node, now) == 0
+            self.never.append(never)
+            self.positive_limit.append(-1 if never else _below(top, bottom))
+            self.return_limit.append(-1 if never else _below((PPM - policy.return_margin_ppm) * top, PPM * bottom))
+            self.contract_limit.append(-1 if never else (PPM + policy.overdraw_limit_ppm) * top // (PPM * bottom))
+            self.express_limit.append(-1 if never else policy.express_share_ppm * top // (PPM * bottom))
+        weights = [0 if never else top for never, (top, _) in zip(self.never, self.quotas, strict=True)]
+        self.order_unit, self.order_weight = prepare_order(self.tree, weights)
+
+    def order_key(self, node: int) -> tuple[int, int]:
+        """Sorts siblings by balance, highest first: equal keys are exactly equal balances."""
+        weight = self.order_weight[node]
+        return (0, self.usage[node] * self.order_unit[node] // weight) if weight else (1, 0)
+
+    def charge(self, path: Sequence[int], gpu_seconds: int, gpus: int) -> None:
+        """Balances follow a start or a return; negative numbers take it back."""
+        for node in path:
+            self.usage[node] += gpu_seconds
+            self.allocated[node] += gpus
+
+    def has_balance(self, path: Sequence[int]) -> bool:
+        """Every node of the path has balance above 0 (R5, R7)."""
+        return all(self.usage[node] <= self.positive_limit[node] for node in path)
+
+    def find_obstacle(self, path: Sequence[int], gpus: int, contract: int) -> tuple[int, Code] | None:
+        """The first node, top down, for which R7 does not fund a start of `contract` GPU-seconds."""
+        for node in path:
+            if self.never[node]:
+                return node, Code.NO_BUDGET
+            if self.usage[node] > self.positive_limit[node]:
+                return node, Code.UNFUNDED
+        for node in path:
+            if self.burst[node] != NEVER and self.allocated[node] + gpus > self.burst[node]:
+                return node, Code.BURST_CAP
+            if self.usage[node] + contract > self.contract_limit[node]:
+                return node, Code.CONTRACT_OVER_BALANCE
+        return None
+
+    def can_fund(self, path: Sequence[int], gpus: int, contract: int) -> bool:
+        """R7 for a start: balance above 0, burst room, no balance below the overdraw limit."""
+        return self.find_obstacle(path, gpus, contract) is None
+
+    def can_return(self, path: Sequence[int], gpus: int, remainder: int) -> bool:
+        """R6 for a return: balance above the margin, and R7 funds what is left of the contract."""
+        above = all(self.usage[node] <= self.return_limit[node] for node in path)
+        return above and self.can_fund(path, gpus, remainder)
+
+    def can_express(self, path: Sequence[int], gpus: int, counted: int) -> bool:
+        """R7, express: whatever the balance, under burst caps, within the express share."""
+        return all(self.express[node] + counted <= self.express_limit[node] for node in path) and self.has_burst_room(
+            path, gpus
+        )
+
+    def has_burst_room(self, path: Sequence[int], gpus: int) -> bool:
+        """Every cap on the path leaves room for `gpus` more allocated GPUs."""
+        return all(self.burst[node] == NEVER or self.allocated[node] + gpus <= self.burst[node] for node in path)
+
+    def balance_ppm(self, node: int) -> int | None:
+        """Balance b = (Q - U) / Q in ppm, rounded down; None: never funded."""
+        if self.never[node]:
+            return None
+        top, bottom = self.quotas[node]
+        return (top - self.usage[node] * bottom) * PPM // top
+
+
+def _below(top: int, bottom: int) -> int:
+    """The largest whole number strictly below top / bottom."""
+    return -(-top // bottom) - 1
+
+
+def prepare_order(tree: Tree, weights: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Multipliers that compare usage / weight among siblings exactly, as one whole number.
+
+    With K at least the square of every weight, floor(usage x K / weight) orders unequal
+    ratios strictly (they differ by at least 1 / weight^2) and gives equal ones equal numbers.
+    A weight of 0 stays 0.
+    """
+    units, reduced = [1] * len(weights), list(weights)
+    for siblings in tree.children:
+        common = math.gcd(*(weights[node] for node in siblings)) or 1
+        largest = max((weights[node] // common for node in siblings), default=1)
+        for node in siblings:
+            units[node] = max(largest, 1) ** 2
+            reduced[node] = weights[node] // common
+    return units, reduced

@@ -1,0 +1,287 @@
+"""The working copy of one decision: what follows each start, return, lapse and taking.
+
+The steps of `decide` move pieces here; nothing here chooses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.balance import Capacity, Funds, Tree, build_tree, compute_quotas, prepare_order, present_share
+from scheduler.facts import Facts, find_allocated
+from scheduler.placement import Floor
+from scheduler.preemption import Pool, Victim, count_lost
+from scheduler.state import is_allocated
+from scheduler.types import NEVER, Action, BoolArray, IntArray, Policy, Segments, Snapshot, Standing
+from scheduler.usage import Rows, Window, clip_rows, measure_unserved, sum_groups, sum_paths
+
+
+@dataclass(slots=True)
+class Board:
+    """Everything that a decision changes as it goes."""
+
+    facts: Facts
+    policy: Policy
+    now: int
+    window: Window
+    tree: Tree
+    funds: Funds
+    unallocated_usage: list[int]  # by node: GPU-seconds, unserved minimum runtimes included
+    unallocated_gpus: list[int]  # by project: running or starting now
+    author_usage: dict[tuple[int, int], int]  # charged, by (project, author)
+    charged: Rows  # clipped, for the recovery estimate
+    charged_paths: list[tuple[int, ...]]
+    share_order: tuple[list[int], list[int]]
+    floor: Floor
+    pool: Pool
+    started: BoolArray  # by row of Pending
+    banned: frozenset[int]  # authors who take nothing now
+    actions: list[Action]
+    taken_for: dict[int, int] = field(default_factory=dict)  # victim index: workload id
+
+    def path(self, project: int) -> tuple[int, ...]:
+        """The nodes that a project's own work is tested against and charged to, root excepted."""
+        return self.tree.path_of[project]
+
+    def author_total(self, project: int, author: int) -> int:
+        """Charged usage of an author inside one project, GPU-seconds."""
+        return self.author_usage.get((project, author), 0)
+
+    def charge(self, project: int, author: int, gpu_seconds: int, gpus: int) -> None:
+        """Balances and author usage follow a start or a return (R8)."""
+        self.funds.charge(self.path(project), gpu_seconds, gpus)
+        self.author_usage[project, author] = self.author_total(project, author) + gpu_seconds
+
+    def charge_unallocated(self, project: int, gpu_seconds: int, gpus: int) -> None:
+        """The same among unallocated work."""
+        for node in self.path(project):
+            self.unallocated_usage[node] += gpu_seconds
+        self.unallocated_gpus[project] += gpus
+
+    def unallocated_key(self, node: int) -> tuple[int, int]:
+        """Sorts siblings by unallocated usage / share, lowest first; no share: last, as equals."""
+        units, weights = self.share_order
+        return (0, self.unallocated_usage[node] * units[node] // weights[node]) if weights[node] else (1, 0)
+
+    def occupy(self, host: int, gpus: int, allocated: bool) -> None:
+        """A start takes free GPUs."""
+        self.floor.change(host, free=-gpus, kept=gpus if allocated else 0)
+        self.pool.touch(host)
+
+    def make_victim(self, attempt: int) -> Victim:
+        """The attempt as the pool knows it."""
+        facts, attempts = self.facts, self.facts.attempts
+        lost = count_lost(
+            int(facts.attempt_gpus[attempt]),
+            int(attempts.running_at[attempt]),
+            int(attempts.last_checkpoint_at[attempt]),
+            self.now,
+            self.policy.lost_cap_seconds,
+        )
+        lapsed = bool(attempts.lapsed[attempt]) or int(attempts.standing[attempt]) != Standing.UNALLOCATED
+        project, priority = int(attempts.project[attempt]), int(attempts.priority[attempt])
+        return Victim(attempt, project, priority, lapsed, lost, facts.places[attempt])
+
+    def remaining(self, attempt: int) -> int:
+        """Seconds of minimum runtime that the attempt has not served yet."""
+        running_at = int(self.facts.attempts.running_at[attempt])
+        served = max(self.now - running_at, 0) if running_at != NEVER else 0
+        return max(int(self.facts.attempts.contract_seconds[attempt]) - served, 0)
+
+
+def lay_out(facts: Facts) -> Board:
+    """Count usage, quotas and free GPUs once, from the facts."""
+    snapshot, policy = facts.snapshot, facts.policy
+    tree = build_tree(snapshot.projects, snapshot.shares)
+    window = Window(facts.now - policy.lookback_seconds, facts.now, policy.half_life_seconds)
+    paths = _list_paths(snapshot, tree)
+    charged = _join_rows(facts, snapshot.charged, is_allocated(facts.attempts.standing), window)
+    funds = _open_funds(facts, tree, window, charged, paths)
+    floor = _open_floor(facts)
+    largest = int((facts.pending.replicas * facts.pending.gpus_per_replica).max(initial=0))
+    weights = [present_share(tree, node, facts.now) for node in range(len(tree.parent))]
+    unallocated = facts.standing == Standing.UNALLOCATED
+    board = Board(
+        facts=facts,
+        policy=policy,
+        now=facts.now,
+        window=window,
+        tree=tree,
+        funds=funds,
+        unallocated_usage=_sum_unallocated(facts, tree, window, paths),
+        unallocated_gpus=_sum_by_project(facts, unallocated, len(tree.leaf_of)),
+        author_usage=_sum_authors(facts, charged, window),
+        charged=charged,
+        charged_paths=paths,
+        share_order=prepare_order(tree, weights),
+        floor=floor,
+        pool=Pool(floor, largest),
+        started=np.zeros(len(facts.pending.id), dtype=bool),
+        banned=find_banned(facts),
+        actions=facts.actions,
+    )
+    for attempt in np.flatnonzero(unallocated).tolist():
+        board.pool.add(board.make_victim(attempt))
+    return board
+
+
+def _list_paths(snapshot: Snapshot, tree: Tree) -> list[tuple[int, ...]]:
+    """Nodes of every recorded path of ancestors, then of every project's present one.
+
+    A project that no longer exists is left out; usage charged to a project itself counts for
+    its own part, too, if it has children today.
+    """
+    index = {int(project): number for number, project in enumerate(snapshot.projects.id)}
+    recorded = []
+    for path in snapshot.paths:
+        nodes = [index[project] for project in path if project in index]
+        if path and path[-1] in index and tree.leaf_of[index[path[-1]]] != index[path[-1]]:
+            nodes.append(tree.leaf_of[index[path[-1]]])
+        recorded.append(tuple(nodes))
+    present = [tuple(dict.fromkeys((tree.root, *path))) for path in tree.path_of]
+    return recorded + present
+
+
+def _join_rows(facts: Facts, closed: Segments, chosen: BoolArray, window: Window) -> Rows:
+    """Closed segments and the open ones of the attempts chosen, cut to the window."""
+    attempts = facts.attempts
+    rows = np.flatnonzero(chosen & (attempts.segment_at != NEVER))
+    first = len(facts.snapshot.paths)
+    joined = Rows(
+        np.concatenate([closed.path, first + attempts.project[rows]]),
+        np.concatenate([closed.author, attempts.author[rows]]),
+        np.concatenate([closed.start_at, attempts.segment_at[rows]]),
+        np.concatenate([closed.end_at, np.full(len(rows), facts.now, dtype=np.int64)]),
+        np.concatenate([closed.gpus, facts.attempt_gpus[rows]]),
+    )
+    return clip_rows(joined, window)
+
+
+def _measure_unserved(facts: Facts, counted: BoolArray) -> IntArray:
+    attempts = facts.attempts
+    seconds = measure_unserved(attempts.contract_seconds, attempts.running_at, facts.now, counted)
+    return seconds * facts.attempt_gpus
+
+
+def _add_unserved(facts: Facts, tree: Tree, totals: list[int], counted: BoolArray) -> None:
+    unserved = _measure_unserved(facts, counted)
+    rows = np.flatnonzero(unserved)
+    for project, amount in zip(facts.attempts.project[rows].tolist(), unserved[rows].tolist(), strict=True):
+        for node in tree.path_of[project]:
+            totals[node] += amount
+        totals[tree.root] += amount
+
+
+def _open_funds(facts: Facts, tree: Tree, window: Window, charged: Rows, paths: list[tuple[int, ...]]) -> Funds:
+    snapshot = facts.snapshot
+    steps = list(zip(snapshot.capacity.at.tolist(), snapshot.capacity.gpus.tolist(), strict=True))
+    quotas = compute_quotas(tree, Capacity(steps, window), facts.policy)
+    usage = sum_paths(charged, paths, len(tree.parent), window)
+    counted = find_allocated(facts)
+    _add_unserved(facts, tree, usage, counted)
+    allocated, express = [0] * len(tree.parent), [0] * len(tree.parent)
+    for project, gpus in enumerate(_sum_by_project(facts, counted, len(tree.leaf_of))):
+        for node in tree.path_of[project]:
+            allocated[node] += gpus
+    starts = snapshot.express
+    inside = (starts.decided_at >= window.since) & (starts.decided_at <= facts.now)
+    for path, amount in zip(starts.path[inside].tolist(), starts.gpu_seconds[inside].tolist(), strict=True):
+        for node in paths[path]:
+            express[node] += amount
+    funds = Funds(tree, quotas, usage, allocated, express)
+    funds.set_limits(facts.now, facts.policy)
+    return funds
+
+
+def _sum_unallocated(facts: Facts, tree: Tree, window: Window, paths: list[tuple[int, ...]]) -> list[int]:
+    running = facts.attempts.standing == Standing.UNALLOCATED
+    rows = _join_rows(facts, facts.snapshot.unallocated, running, window)
+    usage = sum_paths(rows, paths, len(tree.parent), window)
+    _add_unserved(facts, tree, usage, facts.standing == Standing.UNALLOCATED)
+    return usage
+
+
+def _sum_by_project(facts: Facts, chosen: BoolArray, projects: int) -> list[int]:
+    sums = np.zeros(projects, dtype=np.int64)
+    np.add.at(sums, facts.attempts.project[chosen], facts.attempt_gpus[chosen])
+    return [int(value) for value in sums]
+
+
+def _sum_authors(facts: Facts, charged: Rows, window: Window) -> dict[tuple[int, int], int]:
+    """Usage by the project that the work was in and its author, unserved runtimes included."""
+    snapshot = facts.snapshot
+    index = {int(project): number for number, project in enumerate(snapshot.projects.id)}
+    leaf = [index.get(path[-1], NEVER) if path else NEVER for path in snapshot.paths]
+    leaf += list(range(len(snapshot.projects.id)))
+    project = np.array(leaf, dtype=np.int64)[charged.path]
+    pairs, number = np.unique(np.stack([project, charged.author]), axis=1, return_inverse=True)
+    sums = sum_groups(number.reshape(-1), pairs.shape[1], charged, window)
+    totals = dict(zip(zip(*pairs.tolist(), strict=True), sums, strict=True))
+    attempts = facts.attempts
+    unserved = _measure_unserved(facts, find_allocated(facts))
+    rows = np.flatnonzero(unserved)
+    columns = (attempts.project[rows].tolist(), attempts.author[rows].tolist(), unserved[rows].tolist())
+    for owner, author, amount in zip(*columns, strict=True):
+        totals[owner, author] = totals.get((owner, author), 0) + amount
+    return totals
+
+
+def _open_floor(facts: Facts) -> Floor:
+    """Free GPUs of every host: what nothing occupies and nobody is waited for with.
+
+    For an attempt that is held for, as many GPUs are kept free as its victims still there
+    will not free themselves.
+    """
+    hosts = facts.hosts
+    floor = Floor(hosts.gpus.tolist(), hosts.block.tolist(), facts.schedulable.tolist())
+    coming: dict[tuple[int, int], int] = {}  # (taker's id, host): GPUs that its victims will free
+    taker = facts.attempts.taker.tolist()
+    allocated = find_allocated(facts).tolist()
+    for attempt, standing in enumerate(facts.standing.tolist()):
+        if standing == 0 or facts.held[attempt]:
+            continue
+        for host, gpus in facts.places[attempt].items():
+            floor.free[host] -= gpus
+            floor.kept[host] += gpus if allocated[attempt] else 0
+            if standing == Standing.STOPPING:
+                coming[taker[attempt], host] = coming.get((taker[attempt], host), 0) + gpus
+    for attempt in np.flatnonzero(facts.held).tolist():
+        for host, gpus in facts.places[attempt].items():
+            floor.free[host] -= max(gpus - coming.get((int(facts.attempts.id[attempt]), host), 0), 0)
+            floor.kept[host] += gpus
+    floor.free = [max(free, 0) if open_ else 0 for free, open_ in zip(floor.free, floor.schedulable, strict=True)]
+    floor.index_hosts()
+    return floor
+
+
+SHORT_TAKER_SECONDS = 300
+SHORT_TAKERS = 3
+TAKER_SPAN_SECONDS = 3600
+"""R11: three takers in an hour that ended within 5 minutes and before their minimum runtime."""
+
+
+def find_banned(facts: Facts) -> frozenset[int]:
+    """R11: authors who take nothing now.
+
+    For a ban span (policy) from the moment when they cancelled a taker before it started, or
+    when the third of their takers in an hour had ended within 5 minutes and its contract.
+    """
+    takers, now = facts.snapshot.takers, facts.now
+    span = facts.policy.taker_ban_seconds
+    banned: set[int] = set()
+    short: dict[int, list[int]] = {}
+    columns = (takers.ended_at, takers.author, takers.running_at, takers.contract_seconds, takers.cancelled)
+    for ended, author, running, contract, cancelled in sorted(
+        zip(*(column.tolist() for column in columns), strict=True)
+    ):
+        if running == NEVER:
+            if cancelled and now < ended + span:
+                banned.add(author)
+        elif ended - running < min(SHORT_TAKER_SECONDS, contract):
+            recent = [at for at in short.get(author, []) if at > ended - TAKER_SPAN_SECONDS] + [ended]
+            short[author] = recent
+            if len(recent) >= SHORT_TAKERS and now < ended + span:
+                banned.add(author)
+    return frozenset(banned)

@@ -1,0 +1,98 @@
+"""decide(facts, policy) -> Decision: one pass, as numbered steps.
+
+Pure and deterministic: the same facts in any order give the same decision, and a decision
+that was applied and is taken again at the same instant is empty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.board import Board, lay_out
+from scheduler.facts import (
+    Facts,
+    begin_emptied,
+    give_up_hopeless,
+    mature_contracts,
+    quarantine_silent_hosts,
+    read_facts,
+)
+from scheduler.starts import (
+    ExpressTrial,
+    FreeTrial,
+    Shapes,
+    Trial,
+    add_returns,
+    find_express,
+    find_free_runners,
+    find_fundable,
+    gather_pending,
+    lapse_unfunded,
+)
+from scheduler.state import State, check_facts
+from scheduler.types import BoolArray, Decision, IntArray, Policy, Snapshot
+from scheduler.waits import list_balances, list_waits
+
+
+def decide(state: State | Snapshot, policy: Policy) -> Decision:
+    """What to do now, with a reason for every action and every wait."""
+    facts = _read(state, policy)
+    # 1. End what can't go on; assign what has been emptied; let contracts mature (R4, R10, R11).
+    quarantine_silent_hosts(facts)
+    give_up_hopeless(facts)
+    begin_emptied(facts)
+    mature_contracts(facts)
+    # 2. Count quotas, usage and free GPUs (R1 to R3).
+    board = lay_out(facts)
+    shapes = Shapes(board)
+    # 3. Past-minimum work without balance lapses (R6).
+    lapse_unfunded(board)
+    # 4. Express starts, then funded starts and returns; standings follow, until nothing changes (R8).
+    while True:
+        _walk_express(board, shapes)
+        _walk_funded(board, shapes)
+        if not lapse_unfunded(board):
+            break
+    # 5. Unallocated work on what is left free (R8).
+    _walk_free(board, shapes)
+    # 6. Say why the others wait, and where the balances stand (R16).
+    waits = list_waits(board, shapes)
+    return Decision(facts.now, tuple(board.actions), waits, list_balances(board))
+
+
+def _read(state: State | Snapshot, policy: Policy) -> Facts:
+    if isinstance(state, State):
+        return read_facts(state.to_snapshot(), policy)
+    check_facts(state)
+    return read_facts(state, policy)
+
+
+def _room(board: Board, takeable: bool) -> IntArray:
+    free = np.array(board.floor.free, dtype=np.int64)
+    return free + np.array(board.floor.takeable, dtype=np.int64) if takeable else free
+
+
+def _choose(wanted: BoolArray, board: Board, shapes: Shapes, takeable: bool) -> IntArray:
+    """Rows of pending workloads that are wanted and that the hosts could hold."""
+    if not wanted.any():
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(wanted & shapes.can_hold(_room(board, takeable)))
+
+
+def _walk_express(board: Board, shapes: Shapes) -> None:
+    rows = _choose(find_express(board), board, shapes, takeable=True)
+    if len(rows):
+        ExpressTrial(board, gather_pending(board, rows)).run()
+
+
+def _walk_funded(board: Board, shapes: Shapes) -> None:
+    items = gather_pending(board, _choose(find_fundable(board), board, shapes, takeable=True))
+    add_returns(board, items)
+    if len(items):
+        Trial(board, items).run()
+
+
+def _walk_free(board: Board, shapes: Shapes) -> None:
+    rows = _choose(find_free_runners(board), board, shapes, takeable=False)
+    if len(rows):
+        FreeTrial(board, gather_pending(board, rows)).run()

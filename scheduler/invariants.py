@@ -1,0 +1,266 @@
+"""What must hold of every decision before a row is written. Shares no code with the walks.
+
+`check` raises InvariantBroken naming the invariant, by its number below, and the ids.
+
+1. A workload starts at most once, and only if it waits or was given up for a lost host.
+2. A gang is placed whole, on schedulable hosts, and no host is over-committed, even if no
+   victim frees more than what it has there (R10, R13).
+3. Victims are unallocated, not stopping, taken once, as whole gangs, by a funded start of this
+   decision; nobody takes lapsed work of its own project of like or higher priority, unless
+   express (R9).
+4. Without any one of its victims the asking gang would not fit where it is placed.
+5. A charged start or return leaves every project on its path within its limits: burst cap,
+   overdraw, share now above 0 (R7).
+6. Standings change only as R4 to R6 allow.
+7. Every pending workload starts or has exactly one reason to wait (R16).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, present_share, value_at
+from scheduler.state import State
+from scheduler.types import (
+    ALLOCATED,
+    NEVER,
+    PPM,
+    Decision,
+    GiveUp,
+    InvariantBroken,
+    Lapse,
+    Mature,
+    Policy,
+    Preempt,
+    Quarantine,
+    Return,
+    Snapshot,
+    Standing,
+    Start,
+)
+from scheduler.usage import Window
+
+
+def check(state: State | Snapshot, decision: Decision, policy: Policy) -> None:
+    """Raise InvariantBroken if the decision must not be applied to these facts."""
+    _Check(state.to_snapshot() if isinstance(state, State) else state, decision, policy).run()
+
+
+class _Check:
+    def __init__(self, snapshot: Snapshot, decision: Decision, policy: Policy) -> None:
+        self.snapshot, self.decision, self.policy = snapshot, decision, policy
+        self.attempt = {int(number): row for row, number in enumerate(snapshot.attempts.id)}
+        self.pending = {int(number): row for row, number in enumerate(snapshot.pending.id)}
+        self.host = {int(number): row for row, number in enumerate(snapshot.hosts.id)}
+        self.starts = [action for action in decision.actions if isinstance(action, Start)]
+        self.taken = {action.attempt: action for action in decision.actions if isinstance(action, Preempt)}
+        self.given_up = {action.attempt: action for action in decision.actions if isinstance(action, GiveUp)}
+        self.requeued = {
+            int(snapshot.attempts.workload[self.attempt[number]]): self.attempt[number]
+            for number, action in self.given_up.items()
+            if action.requeue
+        }
+        self.sits: list[dict[int, int]] = [{} for _ in self.attempt]
+        rows = snapshot.placements
+        gpus = snapshot.attempts.gpus_per_replica[rows.attempt] * rows.replicas
+        for row, host, count in zip(rows.attempt.tolist(), rows.host.tolist(), gpus.tolist(), strict=True):
+            self.sits[row][host] = self.sits[row].get(host, 0) + count
+
+    def run(self) -> None:
+        self.check_started_once()
+        self.check_room()
+        self.check_victims()
+        self.check_need()
+        self.check_funds()
+        self.check_standings()
+        self.check_waits()
+
+    def shape(self, start: Start) -> tuple[int, int, int, int]:
+        """(replicas, GPUs of each, project, priority) of what starts."""
+        if start.workload in self.pending:
+            table, row = self.snapshot.pending, self.pending[start.workload]
+            return (
+                int(table.replicas[row]),
+                int(table.gpus_per_replica[row]),
+                int(table.project[row]),
+                int(table.priority[row]),
+            )
+        held, row = self.snapshot.attempts, self.requeued[start.workload]
+        return int(held.replicas[row]), int(held.gpus_per_replica[row]), int(held.project[row]), int(held.priority[row])
+
+    def check_started_once(self) -> None:
+        for workload, times in Counter(start.workload for start in self.starts).items():
+            if times > 1:
+                raise InvariantBroken(f"1: workload {workload} starts {times} times")
+            if workload not in self.pending and workload not in self.requeued:
+                raise InvariantBroken(f"1: workload {workload} starts but does not wait")
+
+    def check_room(self) -> None:
+        quarantined = {self.host[a.host] for a in self.decision.actions if isinstance(a, Quarantine)}
+        room = self.snapshot.hosts.gpus.tolist()
+        for number, row in self.attempt.items():
+            if not (number in self.given_up and self.given_up[number].requeue):
+                for host, gpus in self._occupies(number, row):
+                    room[host] -= gpus
+        before = list(room)
+        for start in self.starts:
+            replicas, gpus, _, _ = self.shape(start)
+            if sum(count for _, count in start.placement) != replicas:
+                raise InvariantBroken(f"2: workload {start.workload} is not placed whole")
+            for host_id, count in start.placement:
+                host = self.host[host_id]
+                if not self.snapshot.hosts.schedulable[host] or host in quarantined:
+                    raise InvariantBroken(f"2: workload {start.workload} is placed on closed host {host_id}")
+                freed = sum(self.sits[self.attempt[victim]].get(host, 0) for victim in start.victims)
+                room[host] -= max(count * gpus - freed, 0)
+        for host_id, host in self.host.items():
+            if room[host] < min(before[host], 0):
+                raise InvariantBroken(f"2: host {host_id} is over-committed by {-room[host]} GPUs")
+
+    def _occupies(self, number: int, row: int) -> list[tuple[int, int]]:
+        """GPUs that nobody else may use; of a held attempt: those that no victim will free for it."""
+        attempts = self.snapshot.attempts
+        if int(attempts.segments_at[row]) != NEVER:
+            return list(self.sits[row].items())
+        victims = np.flatnonzero(attempts.taker == number).tolist()
+        return [
+            (host, max(gpus - sum(self.sits[victim].get(host, 0) for victim in victims), 0))
+            for host, gpus in self.sits[row].items()
+        ]
+
+    def check_victims(self) -> None:
+        named = Counter(victim for start in self.starts for victim in start.victims)
+        if set(named) != set(self.taken) or any(times > 1 for times in named.values()):
+            raise InvariantBroken("3: preempted attempts and victims named by starts differ")
+        lapsing = {action.attempt for action in self.decision.actions if isinstance(action, Lapse)}
+        attempts = self.snapshot.attempts
+        for start in self.starts:
+            if start.victims and start.standing != Standing.PROTECTED:
+                raise InvariantBroken(f"3: unallocated workload {start.workload} preempts")
+            _, _, project, priority = self.shape(start)
+            for victim in start.victims:
+                row = self.attempt[victim]
+                if victim not in lapsing and int(attempts.standing[row]) != Standing.UNALLOCATED:
+                    raise InvariantBroken(f"3: attempt {victim} is taken but is not unallocated")
+                lapsed = victim in lapsing or bool(attempts.lapsed[row])
+                own = int(attempts.project[row]) == project and int(attempts.priority[row]) >= priority
+                if lapsed and own and not start.express:
+                    raise InvariantBroken(f"3: workload {start.workload} takes its own project's attempt {victim}")
+                if self.taken[victim].taker != start.workload:
+                    raise InvariantBroken(f"3: attempt {victim} is taken for another workload")
+
+    def check_need(self) -> None:
+        for start in self.starts:
+            asked = {self.host[host] for host, _ in start.placement}
+            for victim in start.victims:
+                if not asked & set(self.sits[self.attempt[victim]]):
+                    raise InvariantBroken(f"4: attempt {victim} is taken for nothing")
+
+    # ------------------------------------------------ budgets
+
+    def check_funds(self) -> None:
+        """A second reckoning of burst caps, and of shares, for what this decision charges."""
+        if not any(start.standing == Standing.PROTECTED for start in self.starts) and not any(
+            isinstance(action, Return) for action in self.decision.actions
+        ):
+            return
+        tree = build_tree(self.snapshot.projects, self.snapshot.shares)
+        allocated = self._count_allocated(tree)
+        for project in self._list_charged():
+            for node in tree.path_of[project]:
+                self._check_node(tree, node, allocated)
+        self._check_overdraw(tree)
+
+    def _list_charged(self) -> set[int]:
+        charged = {self.shape(start)[2] for start in self.starts if start.standing == Standing.PROTECTED}
+        returns = [action.attempt for action in self.decision.actions if isinstance(action, Return)]
+        return charged | {int(self.snapshot.attempts.project[self.attempt[number]]) for number in returns}
+
+    def _count_allocated(self, tree: Tree) -> list[int]:
+        """GPUs allocated by node, as this decision leaves them."""
+        attempts, standing = self.snapshot.attempts, self._list_standings()
+        allocated = [0] * len(tree.parent)
+        for number, row in self.attempt.items():
+            if standing[number] in ALLOCATED:
+                for node in tree.path_of[int(attempts.project[row])]:
+                    allocated[node] += int(attempts.replicas[row] * attempts.gpus_per_replica[row])
+        for start in self.starts:
+            if start.standing == Standing.PROTECTED:
+                replicas, gpus, project, _ = self.shape(start)
+                for node in tree.path_of[project]:
+                    allocated[node] += replicas * gpus
+        return allocated
+
+    def _list_standings(self) -> dict[int, int]:
+        """By attempt id, as this decision leaves them."""
+        standing = {number: int(self.snapshot.attempts.standing[row]) for number, row in self.attempt.items()}
+        for action in self.decision.actions:
+            match action:
+                case Lapse(attempt=number):
+                    standing[number] = Standing.UNALLOCATED
+                case Return(attempt=number):
+                    standing[number] = Standing.PROTECTED
+                case GiveUp(attempt=number):
+                    standing[number] = Standing.STOPPING
+        return standing
+
+    def _check_node(self, tree: Tree, node: int, allocated: list[int]) -> None:
+        now, project = self.snapshot.now, int(self.snapshot.projects.id[tree.project_of[node]])
+        if present_share(tree, node, now) == 0:
+            raise InvariantBroken(f"5: project {project} has no share now and is charged")
+        cap = value_at(tree.burst_steps[node], now, before=NEVER)
+        if cap != NEVER and allocated[node] > cap:
+            raise InvariantBroken(f"5: project {project} has {allocated[node]} GPUs allocated, burst cap {cap}")
+
+    def _check_overdraw(self, tree: Tree) -> None:
+        """No project that a funded start is charged to is left below the overdraw limit."""
+        policy, now = self.policy, self.snapshot.now
+        window = Window(now - policy.lookback_seconds, now, policy.half_life_seconds)
+        steps = list(zip(self.snapshot.capacity.at.tolist(), self.snapshot.capacity.gpus.tolist(), strict=True))
+        quotas = compute_quotas(tree, Capacity(steps, window), policy)
+        told = {(one.project, one.own): one.usage_gpu_seconds for one in self.decision.balances}
+        express = Counter[int]()
+        for start in self.starts:
+            if start.express:
+                express.update(tree.path_of[self.shape(start)[2]])
+        for start in self.starts:
+            if start.standing == Standing.PROTECTED and not start.express:
+                for node in tree.path_of[self.shape(start)[2]]:
+                    top, bottom = quotas[node]
+                    name = int(self.snapshot.projects.id[tree.project_of[node]])
+                    used = told[name, tree.is_own(node)]
+                    if node not in express and used * PPM * bottom > (PPM + policy.overdraw_limit_ppm) * top:
+                        raise InvariantBroken(
+                            f"5: project {name} is charged {used} GPU-seconds, beyond its overdraw limit"
+                        )
+
+    # ------------------------------------------------ standings and waits
+
+    def check_standings(self) -> None:
+        attempts, now = self.snapshot.attempts, self.snapshot.now
+        matured = {action.attempt for action in self.decision.actions if isinstance(action, Mature)}
+        for action in self.decision.actions:
+            if not isinstance(action, Mature | Lapse | Return):
+                continue
+            row = self.attempt[action.attempt]
+            standing, running_at = int(attempts.standing[row]), int(attempts.running_at[row])
+            over = running_at != NEVER and running_at + int(attempts.contract_seconds[row]) <= now
+            match action:
+                case Mature():
+                    right = standing == Standing.PROTECTED and over
+                case Lapse():
+                    right = over and (standing == Standing.FUNDED or action.attempt in matured)
+                case Return():
+                    right = standing == Standing.UNALLOCATED and (action.standing == Standing.FUNDED) == over
+                    right = right and action.attempt not in self.taken and int(attempts.contract_seconds[row]) > 0
+            if not right:
+                raise InvariantBroken(f"6: attempt {action.attempt}: {type(action).__name__} is not allowed")
+
+    def check_waits(self) -> None:
+        waiting = Counter(self.decision.waits.workload)
+        started = {start.workload for start in self.starts}
+        for workload in self.pending.keys() | self.requeued.keys():
+            if waiting[workload] + (workload in started) != 1:
+                raise InvariantBroken(f"7: workload {workload} has {waiting[workload]} reasons to wait")

@@ -1,0 +1,154 @@
+"""A whole gang onto hosts, or not at all (R13).
+
+Hosts are indexed by what sits on them and by their free GPUs, so that a place is found
+without looking at every host. Among hosts that would do, in this order:
+
+1. the kind of host, so that protected work and work that can be taken stay apart
+2. the least free GPUs that are enough, so that whole hosts stay free
+3. the lower host id
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+
+from scheduler.types import IntArray
+
+EMPTY, KEPT, TAKEABLE, MIXED = 0, 1, 2, 3
+"""Kinds of host: nothing on it; allocated work; work that can be taken; both."""
+
+FOR_ALLOCATED = (KEPT, MIXED, EMPTY, TAKEABLE)
+FOR_UNALLOCATED = (TAKEABLE, MIXED, EMPTY, KEPT)
+"""Kinds in the order in which a start prefers them: its like first, its opposite last."""
+
+Placement = tuple[tuple[int, int], ...]
+"""(host index, replicas on it), by host index."""
+
+
+class Floor:
+    """Free GPUs of the schedulable hosts during one decision.
+
+    `free[h]` is what a start may use at once: never below 0, and 0 on a host that takes none.
+    """
+
+    def __init__(self, gpus: Sequence[int], block: Sequence[int], schedulable: Sequence[bool]) -> None:
+        self.gpus = list(gpus)
+        self.block = list(block)
+        self.schedulable = list(schedulable)
+        self.free = [size if open_ else 0 for size, open_ in zip(self.gpus, self.schedulable, strict=True)]
+        self.kept = [0] * len(self.gpus)  # GPUs of allocated work, held for included
+        self.takeable = [0] * len(self.gpus)  # GPUs of work that can be taken
+        self._heaps: list[dict[int, list[int]]] = [{}, {}, {}, {}]
+        self._levels: list[list[int]] = [[], [], [], []]
+
+    def index_hosts(self) -> None:
+        """Call once, when the facts are in; `change` keeps the index from then on."""
+        for host in range(len(self.gpus)):
+            self._file(host)
+
+    def kind(self, host: int) -> int:
+        """What sits on the host."""
+        return (KEPT if self.kept[host] > 0 else EMPTY) + (TAKEABLE if self.takeable[host] > 0 else EMPTY)
+
+    def change(self, host: int, free: int = 0, kept: int = 0, takeable: int = 0) -> None:
+        """Add to a host's numbers and file it anew."""
+        self.free[host] += free
+        self.kept[host] += kept
+        self.takeable[host] += takeable
+        self._file(host)
+
+    def _file(self, host: int) -> None:
+        free = self.free[host]
+        if free > 0:
+            kind = self.kind(host)
+            heap = self._heaps[kind].get(free)
+            if heap is None:
+                heap = self._heaps[kind][free] = []
+                insort(self._levels[kind], free)
+            heappush(heap, host)
+
+    def find_host(self, gpus: int, kinds: Sequence[int]) -> int | None:
+        """The best host with `gpus` free together, or None."""
+        for kind in kinds:
+            levels = self._levels[kind]
+            at = bisect_left(levels, gpus)
+            while at < len(levels):
+                heap = self._heaps[kind][levels[at]]
+                while heap and (self.free[heap[0]] != levels[at] or self.kind(heap[0]) != kind):
+                    heappop(heap)
+                if heap:
+                    return heap[0]
+                del self._heaps[kind][levels[at]]
+                del levels[at]
+        return None
+
+    def find_place(self, replicas: int, gpus: int, kinds: Sequence[int]) -> Placement | None:
+        """A place for the whole gang on free GPUs, or None.
+
+        On one host if one can hold it all; else on the fewest hosts of one topology block
+        that can, the tightest such block first; else over the blocks with most room.
+        """
+        host = self.find_host(replicas * gpus, kinds)
+        if host is not None:
+            return ((host, replicas),)
+        if replicas == 1:
+            return None
+        slots = np.array(self.free, dtype=np.int64) // gpus
+        if int(slots.sum()) < replicas:
+            return None
+        rank = [0, 0, 0, 0]
+        for order, kind in enumerate(kinds):
+            rank[kind] = order
+        ranks = np.array([rank[self.kind(host)] for host in range(len(self.free))], dtype=np.int64)
+        return spread_gang(slots, np.array(self.block, dtype=np.int64), ranks, replicas)
+
+
+def spread_gang(slots: IntArray, block: IntArray, rank: IntArray, replicas: int) -> Placement:
+    """Choose hosts for `replicas`, given how many each can take; there must be enough.
+
+    Blocks: the one with the fewest slots that suffice; if none suffices, the largest first.
+    In a block: lower rank, then more slots (fewer hosts), then lower id; the last host is
+    the one of that rank with the fewest slots that suffice.
+    """
+    chosen: list[tuple[int, int]] = []
+    missing = replicas
+    hosts = np.flatnonzero(slots > 0)
+    for name in _order_blocks(slots[hosts], block[hosts], replicas):
+        inside = hosts[block[hosts] == name]
+        order = inside[np.lexsort((inside, -slots[inside], rank[inside]))]
+        missing -= _fill_hosts(order.tolist(), slots, rank, missing, chosen)
+        if missing == 0:
+            break
+    return tuple(sorted(chosen))
+
+
+def _order_blocks(slots: IntArray, block: IntArray, replicas: int) -> list[int]:
+    names, position = np.unique(block, return_inverse=True)
+    room = np.zeros(len(names), dtype=np.int64)
+    np.add.at(room, position, slots)
+    fitting = [(int(size), int(name)) for size, name in zip(room, names, strict=True) if size >= replicas]
+    if fitting:
+        return [min(fitting)[1]]
+    return [name for _, name in sorted((-int(size), int(name)) for size, name in zip(room, names, strict=True))]
+
+
+def _fill_hosts(
+    order: Sequence[int], slots: IntArray, rank: IntArray, missing: int, chosen: list[tuple[int, int]]
+) -> int:
+    """Fill hosts in order; returns the replicas placed."""
+    placed = 0
+    for position, host in enumerate(order):
+        if placed == missing:
+            break
+        left = missing - placed
+        if slots[host] > left:
+            like = [other for other in order[position:] if slots[other] >= left and rank[other] == rank[host]]
+            host = min(like, key=lambda other: (int(slots[other]), other))
+        taken = min(int(slots[host]), left)
+        chosen.append((host, taken))
+        placed += taken
+    return placed

@@ -1,0 +1,202 @@
+"""The facts of a cluster as a kept state: built from a snapshot, changed by events.
+
+A live pass builds a state from rows, decides, and throws it away; a simulation keeps one.
+`to_snapshot` gives the same facts back, so a kept state and a rebuilt one decide alike.
+Events are what the portal's services do to its tables, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from scheduler.types import (
+    NEVER,
+    Attempts,
+    BoolArray,
+    ExpressStarts,
+    Hosts,
+    IntArray,
+    Pending,
+    Placements,
+    Segments,
+    Snapshot,
+    SnapshotRefused,
+    Standing,
+)
+
+Record = Any  # one of the table dataclasses of scheduler.types
+T = TypeVar("T")
+
+MOST_GPUS = 1 << 20
+"""Most GPUs of a host or a workload: sums over any window stay whole in 64 bits."""
+
+
+class Table:
+    """Equally long columns that grow at the end; a removed row is filled by the last one."""
+
+    def __init__(self, record: Record) -> None:
+        self.kind = type(record)
+        self.columns: dict[str, IntArray | BoolArray] = {
+            entry.name: np.array(getattr(record, entry.name)) for entry in fields(record)
+        }
+        self.count = len(next(iter(self.columns.values())))
+        for name, column in self.columns.items():
+            if len(column) != self.count:
+                raise SnapshotRefused(f"{self.kind.__name__}.{name} has {len(column)} rows, not {self.count}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name][: self.count]
+
+    def add(self, row: Mapping[str, int | bool]) -> None:
+        """Append one row; every column must be named."""
+        if self.count == len(next(iter(self.columns.values()))):
+            for name, column in self.columns.items():
+                self.columns[name] = np.concatenate([column, np.zeros(max(self.count, 16), dtype=column.dtype)])
+        for name, column in self.columns.items():
+            column[self.count] = row[name]
+        self.count += 1
+
+    def find(self, name: str, value: int) -> int:
+        """The row whose column has that value; KeyError if there is none."""
+        found = np.flatnonzero(self[name] == value)
+        if not len(found):
+            raise KeyError(f"{self.kind.__name__} has no {name} {value}")
+        return int(found[0])
+
+    def row(self, index: int) -> dict[str, int]:
+        """One row as plain numbers."""
+        return {name: int(column[index]) for name, column in self.columns.items()}
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Drop rows by position."""
+        for index in sorted(rows, reverse=True):
+            self.count -= 1
+            for column in self.columns.values():
+                column[index] = column[self.count]
+
+    def to_record(self) -> Record:
+        """The rows as the dataclass they came from."""
+        return self.kind(**{name: column[: self.count].copy() for name, column in self.columns.items()})
+
+
+class State:
+    """A cluster's facts, changed by events. `decide` reads it and never changes it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        check_facts(snapshot)
+        self.now = snapshot.now
+        self.projects = snapshot.projects
+        self.shares = snapshot.shares
+        self.capacity = Table(snapshot.capacity)
+        self.hosts = Table(snapshot.hosts)
+        self.pending = Table(snapshot.pending)
+        self.attempts = Table(snapshot.attempts)
+        self.takers = Table(snapshot.takers)
+        self.express = Table(snapshot.express)
+        self.charged = Table(snapshot.charged)
+        self.unallocated = Table(snapshot.unallocated)
+        self.paths = list(snapshot.paths)
+        self._path_numbers = {path: number for number, path in enumerate(self.paths)}
+        self.next_attempt = int(snapshot.attempts.id.max(initial=0)) + 1
+        self.takings: set[int] = {int(taker) for taker in snapshot.attempts.taker if taker != NEVER}
+        self.places: dict[int, dict[int, int]] = {int(attempt): {} for attempt in snapshot.attempts.id}
+        for attempt, host, replicas in zip(
+            snapshot.attempts.id[snapshot.placements.attempt].tolist(),
+            snapshot.placements.host.tolist(),
+            snapshot.placements.replicas.tolist(),
+            strict=True,
+        ):
+            self.places[attempt][host] = self.places[attempt].get(host, 0) + replicas
+
+    def to_snapshot(self) -> Snapshot:
+        """The same facts as a snapshot."""
+        position = {int(attempt): index for index, attempt in enumerate(self.attempts["id"])}
+        rows = [
+            (position[attempt], host, replicas)
+            for attempt, places in self.places.items()
+            for host, replicas in places.items()
+        ]
+        columns = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
+        return Snapshot(
+            now=self.now,
+            projects=self.projects,
+            shares=self.shares,
+            capacity=self.capacity.to_record(),
+            hosts=self.hosts.to_record(),
+            pending=self.pending.to_record(),
+            attempts=self.attempts.to_record(),
+            placements=Placements(columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy()),
+            paths=tuple(self.paths),
+            charged=self.charged.to_record(),
+            unallocated=self.unallocated.to_record(),
+            express=self.express.to_record(),
+            takers=self.takers.to_record(),
+        )
+
+    def path_number(self, project: int) -> int:
+        """The number of the project's present path of ancestors, made if it is new."""
+        ids, parents = self.projects.id, self.projects.parent
+        path: list[int] = []
+        while project != NEVER:
+            path.append(int(ids[project]))
+            project = int(parents[project])
+        key = tuple(reversed(path))
+        if key not in self._path_numbers:
+            self._path_numbers[key] = len(self.paths)
+            self.paths.append(key)
+        return self._path_numbers[key]
+
+
+def check_facts(snapshot: Snapshot) -> None:
+    """Refuse facts that can't be true or can't be carried without loss (SnapshotRefused)."""
+    _check_hosts(snapshot.hosts)
+    for table in (snapshot.pending, snapshot.attempts):
+        _check_gangs(table, len(snapshot.projects.id))
+    for name, ids in (
+        ("project", snapshot.projects.id),
+        ("host", snapshot.hosts.id),
+        ("pending workload", snapshot.pending.id),
+        ("attempt", snapshot.attempts.id),
+    ):
+        if len(np.unique(ids)) != len(ids):
+            raise SnapshotRefused(f"a {name} id stands twice")
+    _check_segments(snapshot.charged)
+    _check_segments(snapshot.unallocated)
+
+
+def _check_hosts(hosts: Hosts) -> None:
+    if len(hosts.gpus) and not (hosts.gpus.min() >= 0 and hosts.gpus.max() <= MOST_GPUS):
+        raise SnapshotRefused(f"a host has fewer than 0 or more than {MOST_GPUS} GPUs")
+
+
+def _check_gangs(table: Pending | Attempts, projects: int) -> None:
+    if not len(table.id):
+        return
+    small = table.replicas.min() >= 1 and table.gpus_per_replica.min() >= 1
+    large = table.replicas.max() > MOST_GPUS or table.gpus_per_replica.max() > MOST_GPUS
+    if not small or large or (table.replicas * table.gpus_per_replica).max() > MOST_GPUS:
+        raise SnapshotRefused(f"a gang has fewer than 1 or more than {MOST_GPUS} GPUs")
+    if table.project.min() < 0 or table.project.max() >= projects:
+        raise SnapshotRefused("a workload's project is not in the tree")
+
+
+def _check_segments(segments: Segments | ExpressStarts) -> None:
+    if isinstance(segments, Segments) and len(segments.gpus):
+        if segments.gpus.min() < 0 or segments.gpus.max() > MOST_GPUS:
+            raise SnapshotRefused(f"a segment has fewer than 0 or more than {MOST_GPUS} GPUs")
+        if (segments.end_at < segments.start_at).any():
+            raise SnapshotRefused("a segment ends before it starts")
+
+
+def as_state(facts: State | Snapshot) -> State:
+    """The state of a snapshot, or the state itself."""
+    return facts if isinstance(facts, State) else State(facts)
+
+
+def is_allocated(standing: IntArray) -> BoolArray:
+    """Which standings are charged to the budget."""
+    return np.asarray((standing == Standing.PROTECTED) | (standing == Standing.FUNDED))

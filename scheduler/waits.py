@@ -1,0 +1,258 @@
+"""Why each pending workload still waits, and where the balances stand (R16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scheduler.balance import present_share
+from scheduler.board import Board
+from scheduler.ordering import estimate_positions, sum_before
+from scheduler.starts import Shapes, find_free_runners, find_fundable
+from scheduler.types import (
+    NEVER,
+    PPM,
+    BoolArray,
+    Code,
+    IntArray,
+    ProjectBalance,
+    Reason,
+    Standing,
+    Waits,
+    reason,
+)
+from scheduler.usage import Outflow
+
+TOO_LARGE, FUNDABLE, FIRST, CAPPED, UNALLOCATED, UNFUNDED = range(6)
+"""What keeps a workload waiting, in the order in which it is asked; the first that holds is told."""
+
+
+def list_waits(board: Board, shapes: Shapes) -> Waits:
+    """One reason for every pending workload that was not started, sorted by workload id."""
+    pending = board.facts.pending
+    rows = np.flatnonzero(~board.started)
+    if not len(rows):
+        return Waits()
+    fundable, free = find_fundable(board), find_free_runners(board)
+    kind = np.full(len(board.started), UNFUNDED, dtype=np.int64)
+    kind[free] = UNALLOCATED
+    kind[free & _find_capped(board)] = CAPPED
+    kind[fundable] = FUNDABLE
+    sizes = np.where(board.facts.schedulable, board.facts.hosts.gpus, 0)
+    kind[~shapes.can_hold(sizes)] = TOO_LARGE
+    position = np.zeros(len(kind), dtype=np.int64)
+    ahead = np.zeros(len(kind), dtype=np.int64)
+    for queue, allocated in ((FUNDABLE, True), (UNALLOCATED, False)):
+        _count_positions(board, np.flatnonzero((kind == queue) & ~board.started), allocated, position, ahead)
+    kind[(kind == FUNDABLE) & (position == 1)] = FIRST
+    shared = _share_reasons(board, kind, rows)
+    return Waits(tuple(pending.id[rows].tolist()), shared, tuple(position[rows].tolist()), tuple(ahead[rows].tolist()))
+
+
+def _find_capped(board: Board) -> BoolArray:
+    """R8: its project's cap on unallocated GPUs leaves no room."""
+    pending, cap = board.facts.pending, board.policy.unallocated_cap_gpus
+    if cap is None:
+        return np.zeros(len(pending.id), dtype=bool)
+    running = np.array(board.unallocated_gpus, dtype=np.int64)[pending.project]
+    return np.asarray(running + pending.replicas * pending.gpus_per_replica > cap)
+
+
+# ---------------------------------------------------------------- positions
+
+
+def _count_positions(board: Board, rows: IntArray, allocated: bool, position: IntArray, ahead: IntArray) -> None:
+    if not len(rows):
+        return
+    pending = board.facts.pending
+    gpus = pending.replicas[rows] * pending.gpus_per_replica[rows]
+    charge = gpus * pending.min_runtime_seconds[rows]
+    ratio = _weigh_nodes(board, allocated)
+    keys = _leaf_keys(board, rows, charge, allocated)
+    place = estimate_positions(board.tree, pending.project[rows], ratio, charge, keys)
+    order = np.argsort(place)
+    position[rows] = place + 1
+    ahead[rows[order]] = np.cumsum(gpus[order]) - gpus[order]
+
+
+def _weigh_nodes(board: Board, allocated: bool) -> tuple[list[float], list[float]]:
+    """Usage and weight of every node, as near as floats get: positions are told, not acted on."""
+    tree, funds = board.tree, board.funds
+    if allocated:
+        weights = [
+            0.0 if never else top / bottom for never, (top, bottom) in zip(funds.never, funds.quotas, strict=True)
+        ]
+        return [float(used) for used in funds.usage], weights
+    shares = [present_share(tree, node, board.now) / PPM ** tree.depth[node] for node in range(len(tree.parent))]
+    return [float(used) for used in board.unallocated_usage], shares
+
+
+def _leaf_keys(board: Board, rows: IntArray, charge: IntArray, allocated: bool) -> list[IntArray]:
+    """The keys inside a leaf for lexsort, least important first; authors' usage grows as they wait."""
+    pending = board.facts.pending
+    keys = [pending.id[rows], pending.first_submit_at[rows]]
+    order = board.policy.leaf_order if allocated else tuple(set(board.policy.leaf_order) & {"priority"})
+    usage = _author_keys(board, rows, charge, order) if "author_usage" in order else None
+    for name in reversed(order):
+        if name == "priority":
+            keys.append(-pending.priority[rows])
+        elif name == "author_usage" and usage is not None:
+            keys.append(usage)
+        else:
+            keys.append(pending.first_submit_at[rows])
+    return keys
+
+
+def _author_keys(board: Board, rows: IntArray, charge: IntArray, order: tuple[str, ...]) -> IntArray:
+    """The author's usage in the project as each workload would meet it: with what stands before."""
+    pending = board.facts.pending
+    project, author = pending.project[rows], pending.author[rows]
+    priority = -pending.priority[rows] if "priority" in order else np.zeros(len(rows), dtype=np.int64)
+    line = np.lexsort((pending.id[rows], pending.first_submit_at[rows], priority, author, project))
+    new = np.ones(len(line), dtype=bool)
+    new[1:] = (project[line][1:] != project[line][:-1]) | (author[line][1:] != author[line][:-1])
+    group = np.cumsum(new) - 1
+    firsts = line[new]
+    known = zip(project[firsts].tolist(), author[firsts].tolist(), strict=True)
+    base = np.array([board.author_total(one, other) for one, other in known], dtype=np.int64)
+    usage = np.empty(len(rows), dtype=np.int64)
+    usage[line] = base[group] + sum_before(group, charge[line])
+    return usage
+
+
+# ---------------------------------------------------------------- reasons
+
+
+def _share_reasons(board: Board, kind: IntArray, rows: IntArray) -> tuple[Reason, ...]:
+    """A reason for each row; like cases are worked out once."""
+    pending = board.facts.pending
+    words = _Words(board)
+    makers: dict[int, Callable[[int, int, int], Reason]] = {
+        TOO_LARGE: words.too_large,
+        FUNDABLE: lambda project, replicas, gpus: reason(Code.WAITING_TURN),
+        FIRST: lambda project, replicas, gpus: words.full(),
+        CAPPED: words.capped,
+        UNALLOCATED: words.unallocated,
+        UNFUNDED: words.unfunded,
+    }
+    made: dict[tuple[int, ...], Reason] = {}
+    shared = []
+    columns = (kind, pending.project, pending.replicas, pending.gpus_per_replica, pending.min_runtime_seconds)
+    for which, project, replicas, gpus, contract in zip(*(column[rows].tolist() for column in columns), strict=True):
+        case = _name_case(which, project, replicas, gpus, contract)
+        known = made.get(case)
+        if known is None:
+            words.contract = contract
+            known = made[case] = makers[which](project, replicas, gpus)
+        shared.append(known)
+    return tuple(shared)
+
+
+def _name_case(kind: int, project: int, replicas: int, gpus: int, contract: int) -> tuple[int, ...]:
+    """What a reason of that kind depends on."""
+    if kind in (FUNDABLE, FIRST):
+        return (kind,)
+    if kind == TOO_LARGE:
+        return kind, replicas, gpus
+    if kind == CAPPED:
+        return kind, project
+    return kind, project, replicas * gpus, contract
+
+
+class _Words:
+    """The numbers of each kind of wait."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.contract = 0
+        self._recovery: dict[int, int | None] = {}
+        self._outflow: Outflow | None = None
+
+    def too_large(self, project: int, replicas: int, gpus: int) -> Reason:
+        """No host of that size, whatever its state; or none that takes attempts."""
+        facts = self.board.facts
+        numbers = {"replicas": replicas, "gpus_per_replica": gpus, "largest_gpus": int(facts.hosts.gpus.max(initial=0))}
+        if int((facts.hosts.gpus // gpus).sum()) < replicas:
+            return reason(Code.NO_HOST_OF_SIZE, **numbers)
+        return reason(Code.NO_SCHEDULABLE_HOST, **numbers, schedulable_hosts=int(facts.schedulable.sum()))
+
+    def full(self) -> Reason:
+        """First in line, and all that could be taken is not enough."""
+        attempts, now = self.board.facts.attempts, self.board.now
+        ends = (attempts.running_at + attempts.contract_seconds)[
+            (self.board.facts.standing == Standing.PROTECTED) & (attempts.running_at != NEVER)
+        ]
+        ends = ends[ends > now]
+        numbers = {"next_end_at": int(ends.min())} if len(ends) else {}
+        return reason(Code.FULL_OF_PROTECTED, **numbers)
+
+    def capped(self, project: int, replicas: int, gpus: int) -> Reason:
+        """The project runs as much unallocated as it may."""
+        cap = self.board.policy.unallocated_cap_gpus or 0
+        running = self.board.unallocated_gpus[project]
+        return reason(Code.UNALLOCATED_CAP, project=self._id(project), cap_gpus=cap, running_gpus=running)
+
+    def unallocated(self, project: int, replicas: int, gpus: int) -> Reason:
+        """It queues for idle GPUs; and why its budget does not carry it, if it asks for a contract."""
+        if self.contract == 0:
+            return reason(Code.UNALLOCATED_QUEUE)
+        return Reason(Code.UNALLOCATED_QUEUE, self.unfunded(project, replicas, gpus).numbers)
+
+    def unfunded(self, project: int, replicas: int, gpus: int) -> Reason:
+        """Which project can't fund it, and what would change that."""
+        funds, total = self.board.funds, replicas * gpus
+        obstacle = funds.find_obstacle(self.board.path(project), total, total * self.contract)
+        if obstacle is None:  # not reached: a workload without an obstacle is fundable
+            return reason(Code.WAITING_TURN)
+        node, code = obstacle
+        who = {"project": self._id(self.board.tree.project_of[node])}
+        balance = funds.balance_ppm(node)
+        if code == Code.NO_BUDGET or balance is None:
+            return reason(Code.NO_BUDGET, **who)
+        if code == Code.BURST_CAP:
+            return reason(code, **who, cap_gpus=funds.burst[node], allocated_gpus=funds.allocated[node])
+        if code == Code.UNFUNDED:
+            recovery = self._recovers_at(node)
+            return reason(code, **who, balance_ppm=balance, **({} if recovery is None else {"recovers_at": recovery}))
+        longest = min((funds.contract_limit[one] - funds.usage[one]) // total for one in self.board.path(project))
+        return reason(code, **who, balance_ppm=balance, longest_seconds=max(longest, 0))
+
+    def _recovers_at(self, node: int) -> int | None:
+        """When enough usage will have left the window; not told with a half-life."""
+        board = self.board
+        if board.window.half_life is not None:
+            return None
+        if node not in self._recovery:
+            if self._outflow is None:
+                self._outflow = Outflow(board.charged, board.charged_paths, board.window)
+            excess = board.funds.usage[node] - board.funds.positive_limit[node]
+            self._recovery[node] = self._outflow.recovers_at(node, excess)
+        return self._recovery[node]
+
+    def _id(self, project: int) -> int:
+        return int(self.board.facts.snapshot.projects.id[project])
+
+
+# ---------------------------------------------------------------- balances
+
+
+def list_balances(board: Board) -> tuple[ProjectBalance, ...]:
+    """Every node's figures after the decision, by project id, a project before its own part."""
+    tree, funds = board.tree, board.funds
+    ids = board.facts.snapshot.projects.id.tolist()
+    nodes = sorted(range(len(tree.parent)), key=lambda node: (ids[tree.project_of[node]], tree.is_own(node)))
+    return tuple(
+        ProjectBalance(
+            project=ids[tree.project_of[node]],
+            own=tree.is_own(node),
+            share_ppm=present_share(tree, node, board.now) * PPM // PPM ** tree.depth[node],
+            quota_gpu_seconds=funds.quotas[node][0] // funds.quotas[node][1],
+            usage_gpu_seconds=funds.usage[node],
+            unallocated_gpu_seconds=board.unallocated_usage[node],
+            balance_ppm=funds.balance_ppm(node),
+            allocated_gpus=funds.allocated[node],
+            burst_gpus=None if funds.burst[node] == NEVER else funds.burst[node],
+        )
+        for node in nodes
+    )
