@@ -28,7 +28,7 @@ def desired_send(host: Host, body: list[messages.DesiredAttempt]) -> bool:
 def sequence_next(host: Host) -> int:
     """The next sequence of this host: ahead of the last, and of any that a restored backup has forgotten."""
     with transaction.atomic():
-        row = Host.objects.select_for_update().only("desired_sequence").get(pk=host.pk)
+        row = Host.objects.select_for_update(no_key=True).only("desired_sequence").get(pk=host.pk)
         sequence = max(row.desired_sequence + 1, int(time.time() * 1000))
         Host.objects.filter(pk=host.pk).update(desired_sequence=sequence)
     host.desired_sequence = sequence

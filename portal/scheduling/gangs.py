@@ -1,0 +1,108 @@
+"""What becomes of a gang when a host speaks of its replicas."""
+
+from portal.clusters.models import Host
+from portal.scheduling.hearing import Hearing, Said
+from portal.scheduling.lifecycle import (
+    Stop,
+    attempt_end,
+    attempt_release,
+    attempt_running,
+    attempts_stop,
+    grace_seconds_of,
+)
+from portal.scheduling.round import Round
+from portal.workloads.models import Attempt, AttemptState, GpuClaim, Outcome, ReplicaStatus
+from scheduler.types import Policy
+
+LOST_DETAIL = "The host no longer has it."
+
+
+def gang_follow(step: Round, attempt: Attempt, host: Host, hearing: Hearing, policy: Policy) -> None:
+    """1. Note what the host says. 2. The whole gang runs? 3. Has a replica failed? 4. What is free, and is it over?"""
+    _statuses_note(step, attempt, host, hearing)
+    statuses = list(ReplicaStatus.objects.filter(attempt=attempt).order_by("replica"))
+    if attempt.state == AttemptState.ASSIGNED and _all_ran(attempt, statuses):
+        attempt_running(step, attempt)
+    if attempt.state != AttemptState.STOPPING:
+        _end_if_over(step, attempt, statuses, policy)
+    if attempt.state == AttemptState.STOPPING:
+        _release_freed(step, attempt, statuses)
+
+
+def _statuses_note(step: Round, attempt: Attempt, host: Host, hearing: Hearing) -> None:
+    known = {status.replica: status for status in ReplicaStatus.objects.filter(attempt=attempt, host=host)}
+
+    def status_of(replica: int) -> ReplicaStatus:
+        return known.setdefault(replica, ReplicaStatus(attempt=attempt, replica=replica, host=host))
+
+    news = {
+        *hearing.starting.get(attempt.pk, ()),
+        *hearing.running.get(attempt.pk, ()),
+        *hearing.exited.get(attempt.pk, ()),
+        *hearing.lost.get(attempt.pk, ()),
+    }
+    for replica in hearing.running.get(attempt.pk, ()):
+        status_of(replica).running_at = step.now
+    for replica, said in hearing.exited.get(attempt.pk, {}).items():
+        _exit_note(status_of(replica), said, step)
+    for replica in hearing.lost.get(attempt.pk, ()):
+        status = status_of(replica)
+        status.freed_at, status.detail = step.now, LOST_DETAIL
+    ReplicaStatus.objects.bulk_create(
+        [status_of(replica) for replica in sorted(news)],
+        update_conflicts=True,
+        unique_fields=["attempt", "replica"],
+        update_fields=["running_at", "freed_at", "exit_code", "detail"],
+    )
+
+
+def _exit_note(status: ReplicaStatus, said: Said, step: Round) -> None:
+    status.freed_at, status.exit_code, status.detail = step.now, said.exit_code, said.detail
+    if said.exit_code is not None and status.running_at is None:
+        status.running_at = step.now
+
+
+def _all_ran(attempt: Attempt, statuses: list[ReplicaStatus]) -> bool:
+    return sum(status.running_at is not None for status in statuses) == attempt.workload.replicas
+
+
+def _end_if_over(step: Round, attempt: Attempt, statuses: list[ReplicaStatus], policy: Policy) -> None:
+    """All replicas exited with 0: succeeded. One failed, or is lost with its host: the others are told to stop."""
+    exited = [status for status in statuses if status.freed_at is not None]
+    bad = [status for status in exited if status.exit_code != 0]
+    if bad:
+        lost = all(status.exit_code is None for status in bad)
+        cause = Outcome.HOST_FAILED if lost else Outcome.FAILED
+        grace = grace_seconds_of(attempt, policy)
+        attempts_stop(step, [Stop(attempt, cause, grace, text=_failure_words(bad[0]))])
+    elif len(exited) == attempt.workload.replicas:
+        attempt_release(step, attempt, _hosts_of(statuses))
+        attempt_end(step, attempt, outcome=Outcome.SUCCEEDED, exit_code=0, text="All replicas exited with 0.")
+
+
+def _failure_words(status: ReplicaStatus) -> str:
+    what = f"exited with {status.exit_code}" if status.exit_code is not None else "was lost"
+    detail = f" ({status.detail.rstrip('.')})" if status.detail else ""
+    return f"Replica {status.replica} {what}{detail}: the attempt is over."
+
+
+def _release_freed(step: Round, attempt: Attempt, statuses: list[ReplicaStatus]) -> None:
+    """Hosts on which none of it is left are free; after the last, the attempt has ended (R11)."""
+    freed = {status.replica for status in statuses if status.freed_at is not None}
+    held: dict[int, set[int]] = {}
+    occupied = GpuClaim.objects.filter(attempt=attempt, occupied__upper_inf=True)
+    for host, replica in occupied.values_list("host", "replica").distinct():
+        held.setdefault(host, set()).add(replica)
+    free = {host for host, replicas in held.items() if replicas <= freed}
+    if free:
+        attempt_release(step, attempt, free)
+    if free == set(held):
+        codes = [status.exit_code for status in statuses if status.exit_code]
+        bad = [status for status in statuses if status.exit_code != 0 and status.freed_at is not None]
+        outcome = Outcome(attempt.stop_cause)
+        words = _failure_words(bad[0]) if bad and outcome in (Outcome.FAILED, Outcome.HOST_FAILED) else ""
+        attempt_end(step, attempt, outcome=outcome, exit_code=codes[0] if codes else None, text=words)
+
+
+def _hosts_of(statuses: list[ReplicaStatus]) -> set[int]:
+    return {status.host_id for status in statuses}

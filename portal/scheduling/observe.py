@@ -1,0 +1,122 @@
+"""What a host says, to rows: level-triggered, keyed by attempt and replica, measured on the server's clock.
+
+A report that says nothing new costs a few reads. Only news takes the cluster's state lock, and is read again under it.
+"""
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from portal.clusters.models import Host
+from portal.clusters.services import host_heard, host_recovered
+from portal.common.messages import ReportBody, pass_request
+from portal.common.units import whole_second
+from portal.scheduling.claims import gpus_awaited
+from portal.scheduling.dispatch import hosts_tell, is_overdue
+from portal.scheduling.gangs import gang_follow
+from portal.scheduling.hearing import (
+    Key,
+    Said,
+    attempts_unknown,
+    hearing_of,
+    is_up_to_date,
+    replicas_on,
+    said_of,
+)
+from portal.scheduling.lifecycle import attempt_begin, attempts_locked, is_held
+from portal.scheduling.logs import logs_save
+from portal.scheduling.round import Round, Tell, cluster_clock, state_lock
+from portal.scheduling.snapshot import policy_of
+from portal.workloads.models import Attempt, AttemptState, GpuClaim
+
+CHECKPOINT_STEP_SECONDS = 2
+
+
+@transaction.atomic
+def report_apply(*, host: Host, report: ReportBody, now: datetime, tell: Tell = hosts_tell) -> None:
+    """1. The host is heard. 2. Its logs and checkpoints are kept. 3. Its news changes attempts. 4. It is told again
+    if it has what it should not have."""
+    now = whole_second(now)
+    rebooted = bool(host.boot_id) and host.boot_id != str(report["boot_id"])
+    _host_note(host, report, now)
+    said = said_of(report)
+    here = replicas_on(host)
+    logs_save(host=host, chunks=report.get("logs", ()), now=now)
+    _checkpoints_note(said, here, now)
+    up_to_date = is_up_to_date(host, report)
+    hearing = hearing_of(host=host, said=said, up_to_date=up_to_date, rebooted=rebooted, here=here)
+    if hearing:
+        _news_apply(host, said, now, up_to_date=up_to_date, rebooted=rebooted, tell=tell)
+    elif attempts_unknown(said, here) if up_to_date else is_overdue(host, now):
+        transaction.on_commit(lambda: tell(frozenset({host.pk}), now))
+
+
+def _host_note(host: Host, report: ReportBody, now: datetime) -> None:
+    host_heard(host=host, gpus=int(report["gpus"]), boot_id=str(report["boot_id"]), now=now)
+    facts = {
+        "gpu_model": str(report.get("gpu_model", host.gpu_model))[:100],
+        "simulated": bool(report.get("simulated", host.simulated)),
+        "separates_users": bool(report.get("separates_users", host.separates_users)),
+        "agent_version": str(report.get("agent_version", host.agent_version))[:40],
+    }
+    if any(getattr(host, name) != value for name, value in facts.items()):
+        Host.objects.filter(pk=host.pk).update(**facts)
+
+
+def _checkpoints_note(said: dict[Key, Said], here: dict[Key, str], now: datetime) -> None:
+    """When each attempt last saved its progress, on the server's clock: only ever later."""
+    latest: dict[int, datetime] = {}
+    for key, one in said.items():
+        if key in here and one.checkpointed_ago_seconds is not None:
+            at = now - timedelta(seconds=max(int(one.checkpointed_ago_seconds), 0))
+            latest[key[0]] = max(at, latest.get(key[0], at))
+    if not latest:
+        return
+    known = dict(Attempt.objects.filter(pk__in=latest).values_list("pk", "checkpointed_at"))
+    for pk, at in latest.items():
+        before = known[pk]
+        if before is None or at > before + timedelta(seconds=CHECKPOINT_STEP_SECONDS):
+            Attempt.objects.filter(pk=pk).filter(Q(checkpointed_at=None) | Q(checkpointed_at__lt=at)).update(
+                checkpointed_at=at
+            )
+
+
+def _news_apply(
+    host: Host, said: dict[Key, Said], now: datetime, *, up_to_date: bool, rebooted: bool, tell: Tell
+) -> None:
+    """Read the news again, alone with the cluster's attempts, and act on it."""
+    state_lock(host.cluster)
+    step = Round(host.cluster, cluster_clock(host.cluster, now))
+    here = replicas_on(host)
+    hearing = hearing_of(host=host, said=said, up_to_date=up_to_date, rebooted=rebooted, here=here)
+    attempts = attempts_locked(hearing.touched())
+    policy = policy_of(cluster=host.cluster)
+    for attempt in attempts.values():
+        gang_follow(step, attempt, host, hearing, policy)
+    if step.freed:
+        _host_recover(step, host)
+        _held_begin(step)
+        pass_request(host.cluster_id)
+    step.finish(tell)
+
+
+def _host_recover(step: Round, host: Host) -> None:
+    """A host that was unhealthy because it kept killed work is healthy once it has nothing left to stop (R11)."""
+    if not host.unhealthy_cause:
+        return
+    stopping = GpuClaim.objects.filter(host=host, occupied__upper_inf=True, attempt__state=AttemptState.STOPPING)
+    if not stopping.exists():
+        host_recovered(host=host, now=step.now)
+
+
+def _held_begin(step: Round) -> None:
+    """Attempts that GPUs were kept for start at once when the last of those is free."""
+    held = Attempt.objects.filter(cluster=step.cluster, state=AttemptState.ASSIGNED, assigned_at=None)
+    waiting = list(held.values_list("pk", flat=True))
+    if not waiting:
+        return
+    free = [pk for pk, awaited in gpus_awaited(waiting).items() if not awaited]
+    for attempt in attempts_locked(free).values():
+        if is_held(attempt) and attempt.workload.cancel_requested_at is None:
+            attempt_begin(step, attempt)

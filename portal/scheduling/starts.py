@@ -1,0 +1,195 @@
+"""Starts and the preemptions that they rest on: GPUs picked, attempts, claims and segments written in bulk."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Max
+
+from portal.scheduling.claims import GpuMap, Placed
+from portal.scheduling.lifecycle import Stop, attempts_stop
+from portal.scheduling.round import Round
+from portal.scheduling.snapshot import STANDING_NUMBERS
+from portal.scheduling.words import Words
+from portal.usage.services import Opening, segments_open_many
+from portal.workloads.models import Attempt, AttemptState, GpuClaim, Outcome, Workload, WorkloadState
+from scheduler.types import Preempt, Start
+
+ACTIVE = (AttemptState.ASSIGNED, AttemptState.RUNNING)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A start and the attempts that it stops: applies whole or not at all."""
+
+    start: Start
+    preempts: tuple[Preempt, ...]
+
+
+@dataclass
+class Done:
+    """How the groups fared."""
+
+    starts: int = 0
+    preempts: int = 0
+    stale: int = 0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A group whose rows still stand as decided, with its GPUs."""
+
+    group: Group
+    workload: Workload
+    attempt: Attempt
+    placed: Placed
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self.group.start.victims)
+
+
+def starts_apply(step: Round, groups: list[Group], attempts: dict[int, Attempt], words: Words) -> Done:
+    """Write every group that still holds; `attempts` are the locked rows that the decision names."""
+    done = Done()
+    workloads = _workloads_startable(group.start.workload for group in groups)
+    numbers = _numbers(workloads)
+    gpus = GpuMap(step.cluster)
+    prepared = []
+    for group in groups:
+        one = _prepare(step, group, workloads, numbers, gpus, attempts)
+        if one is None:
+            done.stale += 1 + len(group.preempts)
+        else:
+            prepared.append(one)
+    _write_starts(step, prepared, words)
+    stops = _stops(prepared, attempts, words)
+    if stops:
+        attempts_stop(step, stops)
+    done.starts, done.preempts = len(prepared), len(stops)
+    return done
+
+
+def _workloads_startable(pks: Iterable[int]) -> dict[int, Workload]:
+    """Those that are still pending, wanted and without an attempt anywhere, locked in the order of their ids."""
+    rows = Workload.objects.select_for_update(no_key=True).filter(
+        pk__in=list(pks), state=WorkloadState.PENDING, cancel_requested_at=None
+    )
+    workloads = {workload.pk: workload for workload in rows.order_by("pk")}
+    busy = Attempt.objects.filter(workload__in=workloads).exclude(state=AttemptState.ENDED)
+    for pk in busy.values_list("workload", flat=True):
+        del workloads[pk]
+    return workloads
+
+
+def _numbers(workloads: Iterable[int]) -> dict[int, int]:
+    """The last attempt's number of each workload that has had one."""
+    rows = Attempt.objects.filter(workload__in=list(workloads)).values("workload").order_by("workload")
+    return dict(rows.annotate(last=Max("number")).values_list("workload", "last"))
+
+
+def _prepare(
+    step: Round,
+    group: Group,
+    workloads: dict[int, Workload],
+    numbers: dict[int, int],
+    gpus: GpuMap,
+    attempts: dict[int, Attempt],
+) -> Prepared | None:
+    start = group.start
+    workload = workloads.get(start.workload)
+    if workload is None or not _victims_stand(group, attempts):
+        return None
+    placed = gpus.place(workload, start.placement, start.victims)
+    if placed is None:
+        return None
+    gpus.note(placed, -workload.pk, held=bool(start.victims))
+    del workloads[start.workload]
+    attempt = Attempt(
+        workload=workload,
+        cluster=step.cluster,
+        number=numbers.get(workload.pk, 0) + 1,
+        standing=next(name for name, number in STANDING_NUMBERS.items() if number == start.standing),
+        express=start.express,
+        min_runtime_seconds=workload.min_runtime_seconds,
+        queued_at=workload.queued_at,
+        decided_at=step.now,
+        assigned_at=None if start.victims else step.now,
+    )
+    return Prepared(group, workload, attempt, placed)
+
+
+def _victims_stand(group: Group, attempts: dict[int, Attempt]) -> bool:
+    """Whether everyone whom the start stops still runs or starts, with GPUs of its own."""
+    victims = (attempts.get(preempt.attempt) for preempt in group.preempts)
+    return all(victim is not None and victim.state in ACTIVE and victim.assigned_at for victim in victims)
+
+
+def _write_starts(step: Round, prepared: list[Prepared], words: Words) -> None:
+    for one in prepared:
+        reason = one.group.start.reason
+        one.attempt.reason_code = words.code(reason)
+        one.attempt.reason_text = words.text(reason)[:1000]
+        one.attempt.reason = words.data(reason)
+        _workload_told(one)
+    Attempt.objects.bulk_create([one.attempt for one in prepared])
+    GpuClaim.objects.bulk_create([claim for one in prepared for claim in _claims(step, one)])
+    assigned = [one for one in prepared if not one.is_held]
+    segments_open_many(openings=[Opening(one.attempt, step.now, one.attempt.standing) for one in assigned])
+    Workload.objects.bulk_update(
+        [one.workload for one in prepared], ["reason_code", "reason_text", "reason"], batch_size=500
+    )
+    for one in prepared:
+        kind = "held" if one.is_held else "assigned"
+        attempt = one.attempt
+        step.note(
+            attempt,
+            kind,
+            code=attempt.reason_code,
+            text=attempt.reason_text,
+            standing=attempt.standing,
+            **attempt.reason,
+        )
+    for one in assigned:
+        step.hosts |= {host for _, host, _ in one.placed}
+
+
+def _workload_told(one: Prepared) -> None:
+    """Pending until it runs: what it waits for now."""
+    workload = one.workload
+    count = len(one.group.start.victims)
+    if one.is_held:
+        workload.reason_code = "held"
+        workload.reason_text = (
+            f"GPUs are being emptied for it: {count} attempt{'s' if count > 1 else ''} must stop first."
+        )
+    else:
+        workload.reason_code = "starting"
+        workload.reason_text = "Its GPUs are assigned: the hosts are starting it."
+    workload.reason = {}
+
+
+def _claims(step: Round, one: Prepared) -> Iterable[GpuClaim]:
+    span = (step.now, None)
+    for replica, host, index in one.placed:
+        claim = GpuClaim(attempt=one.attempt, replica=replica, host_id=host, gpu_index=index)
+        if one.is_held:
+            claim.held = span
+        else:
+            claim.occupied = span
+        yield claim
+
+
+def _stops(prepared: Iterable[Prepared], attempts: dict[int, Attempt], words: Words) -> list[Stop]:
+    """The signals to the victims, each for its taker (R11)."""
+    return [
+        Stop(
+            attempts[preempt.attempt],
+            cause=Outcome.PREEMPTED,
+            grace_seconds=preempt.grace_seconds,
+            taker=one.attempt,
+            code=words.code(preempt.reason),
+            text=words.text(preempt.reason),
+        )
+        for one in prepared
+        for preempt in one.group.preempts
+    ]

@@ -1,0 +1,45 @@
+"""What people and clocks order: cancels and timeouts, carried out at the start of every pass."""
+
+from datetime import timedelta
+
+from django.db.models import F, Q
+
+from portal.scheduling.lifecycle import Stop, attempt_end, attempts_stop, grace_seconds_of, is_held
+from portal.scheduling.round import Round
+from portal.workloads.models import Attempt, AttemptState, Outcome
+from scheduler.types import Policy
+
+
+def orders_carry_out(step: Round, policy: Policy) -> int:
+    """Stop what was cancelled or is out of time; returns how many. Held attempts end at once (R11)."""
+    due = _attempts_due(step)
+    for attempt in due:
+        if is_held(attempt):
+            attempt_end(step, attempt, outcome=Outcome.CANCELLED, text="Cancelled before its GPUs were free.")
+    stops = [_stop(attempt, policy) for attempt in due if not is_held(attempt)]
+    if stops:
+        attempts_stop(step, stops)
+    return len(due)
+
+
+def _stop(attempt: Attempt, policy: Policy) -> Stop:
+    cancelled = attempt.workload.cancel_requested_at is not None
+    return Stop(
+        attempt,
+        cause=Outcome.CANCELLED if cancelled else Outcome.TIMED_OUT,
+        grace_seconds=grace_seconds_of(attempt, policy),
+        text="Cancelled: told to stop." if cancelled else "Its timeout is over: told to stop.",
+    )
+
+
+def _attempts_due(step: Round) -> list[Attempt]:
+    """Attempts that nothing stops yet whose workload is cancelled, or whose gang ran for the whole timeout."""
+    cancelled = Q(workload__cancel_requested_at__isnull=False)
+    out_of_time = Q(
+        running_at__isnull=False,
+        workload__timeout_seconds__isnull=False,
+        running_at__lte=step.now - F("workload__timeout_seconds") * timedelta(seconds=1),
+    )
+    active = Attempt.objects.select_for_update(of=("self",), no_key=True).select_related("workload")
+    rows = active.filter(cluster=step.cluster, state__in=(AttemptState.ASSIGNED, AttemptState.RUNNING))
+    return list(rows.filter(cancelled | out_of_time).order_by("pk"))

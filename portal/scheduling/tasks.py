@@ -1,0 +1,34 @@
+"""What beat and submissions ask for: passes. No rules here."""
+
+import logging
+
+from celery import Task, shared_task
+from django.utils import timezone
+
+from portal.clusters.models import Cluster
+from portal.common.messages import PASS_ALL_TASK, PASS_TASK
+from portal.scheduling.dispatch import hosts_due, hosts_tell
+from portal.scheduling.services import hosts_silence_note, pass_run
+
+logger = logging.getLogger(__name__)
+
+BUSY_AGAIN_SECONDS = 1
+
+
+@shared_task(name=PASS_ALL_TASK)
+def pass_all() -> None:
+    """A pass over every cluster; then who is silent is noted, and who was told long ago is told again."""
+    now = timezone.now()
+    hosts_silence_note(now=now)
+    for cluster in Cluster.objects.filter(paused_at=None):
+        pass_run(cluster=cluster, now=timezone.now())
+    if due := hosts_due(now):
+        hosts_tell(due, now)
+
+
+@shared_task(name=PASS_TASK, bind=True, max_retries=5)
+def pass_one(self: Task, cluster_id: int) -> None:
+    """A pass over one cluster, asked for by what changed in it. Busy: again, the one under way may be past it."""
+    cluster = Cluster.objects.filter(pk=cluster_id, paused_at=None).first()
+    if cluster is not None and pass_run(cluster=cluster, now=timezone.now()) is None:
+        raise self.retry(countdown=BUSY_AGAIN_SECONDS)

@@ -1,0 +1,58 @@
+"""The core's reasons in the portal's words: its codes (R16), sentences with names in place of ids, numbers as data."""
+
+import re
+from functools import cached_property
+from typing import Any
+
+from portal.clusters.models import Cluster, Host
+from portal.common.units import moment_of
+from portal.projects.models import Project
+from scheduler.explain import words
+from scheduler.types import Code, Reason
+
+# Where the portal's word is another than the core's; the core's own stands in the data.
+CODES = {
+    Code.NO_BUDGET: "unfunded",
+    Code.CONTRACT_OVER_BALANCE: "unfunded",
+    Code.FULL_OF_PROTECTED: "cluster_full_protected",
+    Code.NO_HOST_OF_SIZE: "no_host_of_that_size",
+}
+PLACE = re.compile(r"<(project|host|workload|attempt|at) (\d+)>")
+
+
+class Words:
+    """Says reasons of one cluster; names are read once, and only when a reason speaks of one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @cached_property
+    def _projects(self) -> dict[int, str]:
+        return dict(Project.objects.order_by().values_list("pk", "path"))
+
+    @cached_property
+    def _hosts(self) -> dict[int, str]:
+        return dict(Host.objects.filter(cluster=self._cluster).order_by().values_list("pk", "name"))
+
+    def code(self, reason: Reason) -> str:
+        """The portal's code."""
+        return CODES.get(reason.code, reason.code.value)
+
+    def text(self, reason: Reason) -> str:
+        """The sentence, with names and moments."""
+        return PLACE.sub(self._name, words(reason))
+
+    def data(self, reason: Reason) -> dict[str, Any]:
+        """The numbers, and the core's own code."""
+        return {"cause": reason.code.value, **reason.as_dict()}
+
+    def _name(self, place: re.Match[str]) -> str:
+        kind, number = place[1], int(place[2])
+        match kind:
+            case "project":
+                return self._projects.get(number, f"project {number}")
+            case "host":
+                return self._hosts.get(number, f"host {number}")
+            case "at":
+                return f"{moment_of(number):%Y-%m-%d %H:%M} UTC"
+        return f"{kind} {number}"
