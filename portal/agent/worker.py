@@ -35,7 +35,7 @@ def app_make(host_name: str, broker_url: str) -> Celery:
             "socket_connect_timeout": 5,
         },
         broker_pool_limit=2,
-        task_queues=[Queue(queue, exchange=Exchange(""), routing_key=queue)],
+        task_queues=[Queue(queue, exchange=Exchange(""), routing_key=queue, no_declare=True)],
         task_default_queue=queue,
         task_create_missing_queues=False,
         task_ignore_result=True,
