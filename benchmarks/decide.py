@@ -185,7 +185,7 @@ def measure(run: object, times: int) -> float:
 def settle(snapshot: Snapshot, policy: Policy) -> Snapshot:
     """The facts after their decision was applied: now nothing can change."""
     state = State(snapshot)
-    apply(state, decide(state, policy), policy)
+    apply(state, decide(state, policy))
     return state.to_snapshot()
 
 

@@ -57,7 +57,7 @@ def decide(state: State | Snapshot, policy: Policy) -> Decision:
     _walk_free(board, shapes)
     # 6. Say why the others wait, and where the balances stand (R16).
     waits = list_waits(board, shapes)
-    return Decision(facts.now, tuple(board.actions), waits, list_balances(board))
+    return Decision(facts.now, tuple(board.actions), waits, list_balances(board), policy)
 
 
 def _read(state: State | Snapshot, policy: Policy) -> Facts:

@@ -143,10 +143,10 @@ def _close_segment(state: State, row: Mapping[str, int], at: int) -> None:
     )
 
 
-def apply(state: State, decision: Decision, policy: Policy) -> None:
+def apply(state: State, decision: Decision) -> None:
     """Carry out every action of a decision, in its order, at the state's present moment."""
     for action in decision.actions:
-        _apply_one(state, action, policy)
+        _apply_one(state, action, decision.policy)
     _link_victims(state, decision)
 
 

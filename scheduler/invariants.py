@@ -32,7 +32,6 @@ from scheduler.types import (
     InvariantBroken,
     Lapse,
     Mature,
-    Policy,
     Preempt,
     Quarantine,
     Return,
@@ -43,14 +42,14 @@ from scheduler.types import (
 from scheduler.usage import Window
 
 
-def check(state: State | Snapshot, decision: Decision, policy: Policy) -> None:
+def check(state: State | Snapshot, decision: Decision) -> None:
     """Raise InvariantBroken if the decision must not be applied to these facts."""
-    _Check(state.to_snapshot() if isinstance(state, State) else state, decision, policy).run()
+    _Check(state.to_snapshot() if isinstance(state, State) else state, decision).run()
 
 
 class _Check:
-    def __init__(self, snapshot: Snapshot, decision: Decision, policy: Policy) -> None:
-        self.snapshot, self.decision, self.policy = snapshot, decision, policy
+    def __init__(self, snapshot: Snapshot, decision: Decision) -> None:
+        self.snapshot, self.decision, self.policy = snapshot, decision, decision.policy
         self.attempt = {int(number): row for row, number in enumerate(snapshot.attempts.id)}
         self.pending = {int(number): row for row, number in enumerate(snapshot.pending.id)}
         self.host = {int(number): row for row, number in enumerate(snapshot.hosts.id)}

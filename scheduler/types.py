@@ -407,6 +407,7 @@ class Decision:
     actions: tuple[Action, ...] = ()
     waits: Waits = field(default_factory=Waits)
     balances: tuple[ProjectBalance, ...] = ()
+    policy: Policy = Policy()  # under which it was taken
 
 
 class InvariantBroken(Exception):
