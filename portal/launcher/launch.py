@@ -16,6 +16,7 @@ from types import FrameType
 from portal.launcher import table
 from portal.launcher.errors import LaunchError
 from portal.launcher.folder import Folder
+from portal.launcher.host import agent_environment, host_init, host_init_wait, host_user
 from portal.launcher.identity import Identity, folder_owner_become, own_identity, service_identity
 from portal.launcher.logs import last_line, log_bound, log_open
 from portal.launcher.migrations import migrations_note, migrations_pending
@@ -65,23 +66,25 @@ def launch(options: Options) -> None:
 
 
 def bring_up(options: Options, services: Services, listener: int, began_at: float) -> Supervisor:
-    """1. services 2. web 3. tables 4. workers and beat 5. first accounts 6. agent 7. first page."""
+    """1. services 2. web 3. tables 4. this host, first accounts 5. first page 6. workers, beat and agent."""
     folder = services.folder
     for log in folder.logs.glob("*.log"):
         log_bound(log)
-    services_start(services)
+    services_start(services, hosts=[host_user(folder)])
     supervisor = Supervisor(services, folder.logs)
     services_keep(supervisor, services)
     identity = portal_identity(folder)
     environment = portal_environment(services, identity)
     web = supervisor.process_start(table.web(environment, identity, listener=listener))
+    described = host_init(services)
     migrate(services, environment)
+    bootstrap(options, folder, environment, host_init_wait(described, folder))
+    first_page_wait(options, web, folder)
+    # After the first page, which would else share the processors with them.
     supervisor.process_start(table.worker(environment, identity))
     supervisor.process_start(table.receiver(environment, identity))
+    supervisor.process_start(table.agent(agent_environment(services), own_identity(), folder=folder.agent))
     supervisor.process_start(table.beat(environment, identity, schedule=beat_schedule(folder, identity)))
-    bootstrap(options, folder, environment)
-    supervisor.process_start(table.agent(environment, own_identity()))
-    first_page_wait(options, web, folder)
     say(f"\nGPU Commons is at {options.address} (up in {time.monotonic() - began_at:.1f} s; Ctrl-C stops it).")
     return supervisor
 
@@ -156,9 +159,10 @@ def beat_schedule(folder: Folder, identity: Identity) -> Path:
     return beats / "schedule"
 
 
-def bootstrap(options: Options, folder: Folder, environment: Mapping[str, str]) -> None:
+def bootstrap(options: Options, folder: Folder, environment: Mapping[str, str], host: Path) -> None:
     """First administrator, this host and, unless told otherwise, the demonstration; it speaks to the terminal."""
     arguments = ["--data-dir", str(folder.root), "--url", options.address, "--demo", "1" if options.demo else "0"]
+    arguments += ["--host-file", str(host)]
     asked = {name: os.environ[name] for name in table.BOOTSTRAP_VARIABLES if name in os.environ}
     command = table.manage("bootstrap", *arguments)
     finished = subprocess.run(command, cwd=table.SOURCE, env={**environment, **asked}, check=False)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from portal.launcher.identity import Identity, service_identity
 from portal.launcher.postgres import Postgres
 from portal.launcher.records import MARKER, Record, record_of, records_write
 from portal.launcher.shutdown import BROKER, DATABASE
-from portal.launcher.valkey import Valkey
+from portal.launcher.valkey import BrokerUser, Valkey
 from portal.launcher.watcher import watcher_start
 
 DATABASE_NAME = "DATABASE_URL"
@@ -50,7 +50,7 @@ class Services:
         records_write(self.folder.run, self.launch_id, self.records)
 
 
-def services_start(services: Services, *, fast: bool = False) -> None:
+def services_start(services: Services, *, hosts: Iterable[BrokerUser] = (), fast: bool = False) -> None:
     """Start what the environment doesn't name. The caller has made the folder and holds its lock."""
     folder = services.folder
     services.database_url = os.environ.get(DATABASE_NAME, "")
@@ -64,7 +64,7 @@ def services_start(services: Services, *, fast: bool = False) -> None:
     environment = services_environment(services.launch_id)
     if not services.broker_url:
         services.valkey = broker_of(folder, binaries, sockets, identity, fast=fast)
-        services.valkey.prepare()
+        services.valkey.prepare(hosts)
         services.add("valkey", BROKER, services.valkey.start(environment))
         services.broker_url = services.valkey.url
     if not services.database_url:

@@ -50,9 +50,9 @@ def beat(environment: Mapping[str, str], identity: Identity, *, schedule: Path) 
     return Process("beat", argv, environment, identity)
 
 
-def agent(environment: Mapping[str, str], identity: Identity) -> Process:
+def agent(environment: Mapping[str, str], identity: Identity, *, folder: Path) -> Process:
     """This machine's host agent; as root when root launches, so that workloads get users of their own."""
-    return Process("agent", (PYTHON, "-m", "portal.agent"), environment, identity)
+    return Process("agent", (PYTHON, "-m", "portal.agent", "run", "--dir", str(folder)), environment, identity)
 
 
 def manage(*arguments: str) -> list[str]:
