@@ -138,8 +138,8 @@ def attempt_make(
     }
     attempt = Attempt.objects.create(workload=workload, state=state, standing=standing, **{**defaults, **fields})
     if state == AttemptState.RUNNING:
-        Workload.objects.filter(pk=workload.pk).update(state=WorkloadState.RUNNING)
-        workload.state = WorkloadState.RUNNING
+        Workload.objects.filter(pk=workload.pk).update(state=WorkloadState.RUNNING, ended_at=None)
+        workload.state, workload.ended_at = WorkloadState.RUNNING, None
     if claim:
         claims_make(attempt=attempt, hosts=hosts)
     return attempt

@@ -1,0 +1,121 @@
+"""Queue waits: from the moment a workload could start to its start; first starts and restarts apart.
+
+A start is the moment at which all GPUs of the gang are its own (`assigned_at`). Classes:
+debug: at most 8 GPUs and a minimum runtime above 0 and under 15 min; small: at most 8 GPUs; large: more.
+Percentiles are nearest rank. What still waits is in none of them.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from portal.clusters.models import Cluster
+from portal.common.errors import Refused
+from portal.projects.models import Project
+from portal.usage.columns import BoolArray, IntArray, int_array, row_fetch
+
+WAIT_CLASSES = ("debug", "small", "large")
+DEBUG_GPUS_MAX = 8
+DEBUG_SECONDS_BELOW = 900
+
+_WAITS = """
+SELECT array_agg(extract(epoch FROM a.assigned_at - a.queued_at)::bigint),
+       array_agg(extract(epoch FROM a.assigned_at)::bigint),
+       array_agg(w.replicas::bigint * w.gpus_per_replica), array_agg(a.min_runtime_seconds), array_agg(w.project_id),
+       array_agg(EXISTS (SELECT 1 FROM workloads_attempt e WHERE e.workload_id = a.workload_id
+                         AND e.number < a.number AND e.assigned_at IS NOT NULL))
+FROM workloads_attempt a
+JOIN workloads_workload w ON w.id = a.workload_id
+JOIN projects_project p ON p.id = w.project_id
+WHERE a.assigned_at >= %(start)s AND a.assigned_at < %(end)s
+  AND (%(cluster)s::bigint IS NULL OR a.cluster_id = %(cluster)s)
+  AND (%(path)s::text IS NULL OR p.path = %(path)s OR starts_with(p.path, %(path)s || '/'))
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class WaitColumns:
+    """One row for each start."""
+
+    wait_seconds: IntArray
+    started_at: IntArray
+    gpus: IntArray
+    min_runtime_seconds: IntArray
+    project: IntArray
+    restart: BoolArray
+    size_class: IntArray  # index into WAIT_CLASSES
+
+
+@dataclass(frozen=True)
+class WaitStats:
+    """Waits of one group of starts."""
+
+    key: str | int
+    restart: bool
+    count: int
+    p50_seconds: int
+    p90_seconds: int
+    mean_seconds: float
+
+
+def wait_samples(
+    *, start: datetime, end: datetime, cluster: Cluster | None = None, project: Project | None = None
+) -> WaitColumns:
+    """Every start in [start, end), of one cluster or all, of one project's subtree or all. One query."""
+    parameters = {
+        "start": start,
+        "end": end,
+        "cluster": None if cluster is None else cluster.pk,
+        "path": None if project is None else project.path,
+    }
+    *numbers, restarts = row_fetch(_WAITS, parameters)
+    wait, started_at, gpus, min_runtime, project_id = (int_array(column) for column in numbers)
+    return WaitColumns(
+        np.maximum(wait, 0),
+        started_at,
+        gpus,
+        min_runtime,
+        project_id,
+        np.array(restarts or [], dtype=bool),
+        size_classes(gpus, min_runtime),
+    )
+
+
+def size_classes(gpus: IntArray, min_runtime_seconds: IntArray) -> IntArray:
+    """Index into WAIT_CLASSES for each."""
+    few = gpus <= DEBUG_GPUS_MAX
+    short = (min_runtime_seconds > 0) & (min_runtime_seconds < DEBUG_SECONDS_BELOW)
+    return np.where(few & short, 0, np.where(few, 1, 2)).astype(np.int64)
+
+
+def nearest_rank(values: IntArray, percent: int) -> int:
+    """The smallest value that at least `percent` of all values do not exceed; values must not be empty."""
+    rank = max(-(-percent * len(values) // 100), 1)
+    return int(np.partition(values, rank - 1)[rank - 1])
+
+
+def queue_waits(
+    *, cluster: Cluster | None, start: datetime, end: datetime, by: str, project: Project | None = None
+) -> list[WaitStats]:
+    """p50, p90 and mean by `class` (debug, small, large), `project` (its id) or `all`; first starts before restarts."""
+    samples = wait_samples(start=start, end=end, cluster=cluster, project=project)
+    groups = _groups(samples, by)
+    stats = []
+    for key, members in groups:
+        for restart in (False, True):
+            waits = samples.wait_seconds[members & (samples.restart == restart)]
+            if len(waits):
+                figures = (nearest_rank(waits, 50), nearest_rank(waits, 90), float(waits.mean()))
+                stats.append(WaitStats(key, restart, len(waits), *figures))
+    return stats
+
+
+def _groups(samples: WaitColumns, by: str) -> list[tuple[str | int, BoolArray]]:
+    if by == "class":
+        return [(name, samples.size_class == index) for index, name in enumerate(WAIT_CLASSES)]
+    if by == "project":
+        return [(int(pk), samples.project == pk) for pk in np.unique(samples.project)]
+    if by == "all":
+        return [("all", np.ones(len(samples.wait_seconds), dtype=bool))]
+    raise Refused("Waits are grouped by class, project or all.", attr="by")
