@@ -14,7 +14,16 @@ app = Celery("portal")
 app.conf.update(
     broker_url=settings.BROKER_URL,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5},
+    broker_transport_options={
+        "visibility_timeout": 3600,
+        "socket_timeout": 10,
+        "socket_connect_timeout": 5,
+        # A person who submits doesn't wait for a broker that is away: the beat makes the pass.
+        "max_retries": 1,
+        "interval_start": 0.1,
+        "interval_step": 0.1,
+        "interval_max": 0.2,
+    },
     task_ignore_result=True,
     task_serializer="json",
     accept_content=["json"],

@@ -59,7 +59,8 @@ def person(request: Request) -> Any:
 
 def row_or_404(queryset: QuerySet[Any], what: str, **lookup: Any) -> Any:
     """The one row that fits, or 404 in the same words whether it doesn't exist or may not be seen."""
-    row: Model | None = queryset.filter(**lookup).first()
+    unknowable = any(isinstance(value, str) and "\0" in value for value in lookup.values())
+    row: Model | None = None if unknowable else queryset.filter(**lookup).first()
     if row is None:
         raise NotFound(f"There is no such {what}, or you may not see it.")
     return row

@@ -88,6 +88,15 @@ class ProblemHandler(ExceptionHandler):
             return BodyTooLarge()
         return super().convert_known_exceptions(exc)
 
+    def format_exception(self, exc: exceptions.APIException) -> dict[str, Any]:
+        body: dict[str, Any] = ProblemFormatter(exc, self.context, self.exc).run()
+        return body
+
+    def report_exception(self, exc: exceptions.APIException, response: Response) -> None:
+        """Something that is away is no fault of ours: the access log has its line, and no traceback follows."""
+        if not isinstance(exc, Problem):
+            super().report_exception(exc, response)
+
     def get_response(self, exc: exceptions.APIException, data: dict[str, Any]) -> Response:
         response = super().get_response(exc, data)
         response.content_type = MEDIA_TYPE

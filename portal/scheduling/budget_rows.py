@@ -27,8 +27,8 @@ def budget_lines_visible(*, user: User, at: datetime) -> QuerySet[BudgetLine]:
     """The lines in force at that moment, on every cluster, of projects that the person sees."""
     in_force = (
         BudgetChange.objects.filter(effective_at__lte=at)
-        .order_by("cluster", "parent", "-effective_at", "-version")
-        .distinct("cluster", "parent")
+        .order_by("cluster_id", "parent_id", "-effective_at", "-version")
+        .distinct("cluster_id", "parent_id")
     )
     return BudgetLine.objects.filter(change__in=in_force.values("pk"), project__in=projects_visible(user=user))
 
