@@ -228,7 +228,7 @@ def _time_table(panels: Mapping[str, Sequence[WaitStep]], zone: ZoneInfo) -> Tab
     return Table(columns, rows)
 
 
-def waits_by_project(series: Mapping[str, Sequence[int]], *, frame: ChartFrame, title: str) -> Chart:
+def waits_by_project_chart(series: Mapping[str, Sequence[int]], *, frame: ChartFrame, title: str) -> Chart:
     """One line a project, from p50 to p90, the longest p90 first."""
     filled = {name: waits for name, waits in series.items() if waits}
     if not filled:

@@ -1,0 +1,133 @@
+"""From the ledger's selectors to what charts take: steps, capacity, waits in classes and steps."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from django.db.models import BigIntegerField, Count, F, Q, Sum
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Cast, Coalesce, Extract, Greatest, Least
+
+from portal.clusters.models import Cluster
+from portal.common.units import moment_of
+from portal.dashboard.chart_usage import Level, Step
+from portal.dashboard.chart_waits import WaitStep
+from portal.dashboard.ranges import Span
+from portal.projects.models import Project
+from portal.usage.models import Segment
+from portal.usage.selectors import WAIT_CLASSES, Occupancy, WaitColumns, occupancy_by_standing
+from portal.workloads.models import CHARGED_STANDINGS, Standing
+
+
+def occupancy_of(*, cluster: Cluster, span: Span, project: Project | None = None) -> Occupancy:
+    return occupancy_by_standing(
+        cluster=cluster, start=span.start_at, end=span.end_at, step_seconds=span.step_seconds, project=project
+    )
+
+
+def steps_of(occupancy: Occupancy) -> list[Step]:
+    """The range's steps with the GPU-seconds of each standing."""
+    return [
+        Step(start, end, {standing: values[position] for standing, values in occupancy.by_standing.items()})
+        for position, (start, end) in enumerate(_neighbours(occupancy.edges))
+    ]
+
+
+def capacity_of(occupancy: Occupancy) -> list[Level]:
+    """Schedulable GPUs, the mean of each step."""
+    return [
+        Level(start, occupancy.schedulable[position] / (end - start).total_seconds())
+        for position, (start, end) in enumerate(_neighbours(occupancy.edges))
+    ]
+
+
+def _neighbours(edges: list[datetime]) -> list[tuple[datetime, datetime]]:
+    return list(zip(edges, edges[1:], strict=False))
+
+
+def charged(steps: Iterable[Step]) -> int:
+    return sum(step.total([str(standing) for standing in CHARGED_STANDINGS]) for step in steps)
+
+
+def unallocated(steps: Iterable[Step]) -> int:
+    return sum(step.gpu_seconds.get(str(Standing.UNALLOCATED), 0) for step in steps)
+
+
+def waits_by_class(samples: WaitColumns, *, restart: bool) -> dict[str, list[int]]:
+    """Waits in rising order by class, of first starts or of restarts."""
+    return {
+        name: _rising(samples, (samples.size_class == index) & (samples.restart == restart))
+        for index, name in enumerate(WAIT_CLASSES)
+    }
+
+
+def waits_by_project(samples: WaitColumns, names: Mapping[int, str]) -> dict[str, list[int]]:
+    """Waits of first starts in rising order, by the path of the project that submitted."""
+    return {
+        names[project_id]: waits
+        for project_id in (int(each) for each in np.unique(samples.project))
+        if project_id in names and (waits := _rising(samples, (samples.project == project_id) & ~samples.restart))
+    }
+
+
+def _rising(samples: WaitColumns, chosen: object) -> list[int]:
+    return sorted(samples.wait_seconds[chosen].tolist())  # type: ignore[index]
+
+
+def wait_steps(samples: WaitColumns, edges: list[datetime]) -> dict[str, list[WaitStep]]:
+    """First starts of each class, in the step in which they started."""
+    moments = [int(edge.timestamp()) for edge in edges]
+    position = np.searchsorted(moments, samples.started_at, side="right") - 1
+    return {
+        name: [
+            WaitStep(
+                start, end, _rising(samples, (position == step) & (samples.size_class == index) & ~samples.restart)
+            )
+            for step, (start, end) in enumerate(_neighbours(edges))
+        ]
+        for index, name in enumerate(WAIT_CLASSES)
+    }
+
+
+def edges_of(span: Span) -> list[datetime]:
+    """The moments between which the range's steps lie."""
+    first, last = int(span.start_at.timestamp()), int(span.end_at.timestamp())
+    return [*(moment_of(each) for each in range(first, last, span.step_seconds)), span.end_at]
+
+
+@dataclass(frozen=True)
+class AuthorUse:
+    """What one person's workloads used in a project, below included."""
+
+    username: str
+    charged_gpu_seconds: int
+    unallocated_gpu_seconds: int
+    workloads: int
+
+
+def authors_of(*, cluster: Cluster, project: Project, span: Span) -> list[AuthorUse]:
+    """Who used it, most charged first. One query."""
+    inside = Least(Coalesce("end_at", span.end_at), span.end_at) - Greatest(F("start_at"), span.start_at)
+    gpu_seconds = F("gpus") * Cast(Extract(inside, "epoch"), BigIntegerField())
+    spent = Segment.objects.filter(
+        Q(end_at=None) | Q(end_at__gt=span.start_at),
+        cluster=cluster,
+        start_at__lt=span.end_at,
+        path__contains=[project.pk],
+    )
+    rows = (
+        spent.order_by()
+        .values_list("author__username")
+        .annotate(
+            charged=_sum(gpu_seconds, Q(standing__in=CHARGED_STANDINGS)),
+            unallocated=_sum(gpu_seconds, Q(standing=Standing.UNALLOCATED)),
+            workloads=Count("workload_id", distinct=True),
+        )
+    )
+    found = [AuthorUse(username, int(charged), int(free), count) for username, charged, free, count in rows]
+    return sorted(found, key=lambda each: (-each.charged_gpu_seconds, -each.unallocated_gpu_seconds, each.username))
+
+
+def _sum(expression: Combinable, only: Q) -> Sum:
+    return Sum(expression, filter=only, default=0, output_field=BigIntegerField())
