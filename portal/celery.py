@@ -42,6 +42,12 @@ app.conf.update(
             "schedule": settings.PASS_INTERVAL_SECONDS,
             "options": {"expires": settings.PASS_INTERVAL_SECONDS},
         },
+        # Does nothing where there is no demonstration.
+        "demonstration": {
+            "task": "portal.dashboard.demonstration_tick",
+            "schedule": 15,
+            "options": {"expires": 15},
+        },
     },
 )
 app.autodiscover_tasks(lambda: [name for name in settings.INSTALLED_APPS if name.startswith("portal.")])
