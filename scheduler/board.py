@@ -180,7 +180,7 @@ def _open_funds(facts: Facts, tree: Tree, window: Window, charged: Rows, paths: 
     quotas = compute_quotas(tree, Capacity(steps, window), facts.policy)
     usage = sum_paths(charged, paths, len(tree.parent), window)
     counted = find_allocated(facts)
-    _add_unserved(facts, tree, usage, counted)
+    _add_unserved(facts, tree, usage, facts.standing == Standing.PROTECTED)
     allocated, express = [0] * len(tree.parent), [0] * len(tree.parent)
     for project, gpus in enumerate(_sum_by_project(facts, counted, len(tree.leaf_of))):
         for node in tree.path_of[project]:
@@ -220,7 +220,7 @@ def _sum_authors(facts: Facts, charged: Rows, window: Window) -> dict[tuple[int,
     sums = sum_groups(number.reshape(-1), pairs.shape[1], charged, window)
     totals = dict(zip(zip(*pairs.tolist(), strict=True), sums, strict=True))
     attempts = facts.attempts
-    unserved = _measure_unserved(facts, find_allocated(facts))
+    unserved = _measure_unserved(facts, facts.standing == Standing.PROTECTED)
     rows = np.flatnonzero(unserved)
     columns = (attempts.project[rows].tolist(), attempts.author[rows].tolist(), unserved[rows].tolist())
     for owner, author, amount in zip(*columns, strict=True):

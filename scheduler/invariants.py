@@ -250,7 +250,7 @@ class _Check:
                 case Mature():
                     right = standing == Standing.PROTECTED and over
                 case Lapse():
-                    right = over and (standing == Standing.FUNDED or action.attempt in matured)
+                    right = standing == Standing.FUNDED or action.attempt in matured
                 case Return():
                     right = standing == Standing.UNALLOCATED and (action.standing == Standing.FUNDED) == over
                     right = right and action.attempt not in self.taken and int(attempts.contract_seconds[row]) > 0
