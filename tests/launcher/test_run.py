@@ -1,0 +1,211 @@
+"""`make run` as a whole: it comes up, ends without a trace however it is ended, and finds its data again."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+import psycopg
+import pytest
+
+from portal.launcher.records import marked_processes, records_read, same_process
+from portal.launcher.waiting import until
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+UP_SECONDS = 90
+GONE_SECONDS = 30
+FIRST_START_SECONDS, LATER_START_SECONDS = 20, 6
+# This machine is shared by the tests; the bounds above are for an idle one and are measured by hand.
+SLACK = 3
+PARTS = {"web", "worker", "receiver", "beat", "agent", "postgres", "valkey"}
+
+
+@dataclass
+class Launch:
+    """A launcher that was started by a test, and what it started."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    port: int
+    lines: list[str]
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    @property
+    def seconds(self) -> float:
+        return float(re.search(r"up in ([\d.]+) s", "".join(self.lines))[1])
+
+    def parts(self) -> dict[str, psutil.Process]:
+        _, records = records_read(self.folder / "run")
+        found = {record.name: same_process(record.pid, record.started_at) for record in records}
+        return {name: process for name, process in found.items() if process is not None}
+
+    def everything(self) -> list[psutil.Process]:
+        """All that the launch has started, down to the last descendant."""
+        launch_id, _ = records_read(self.folder / "run")
+        found = {process.pid: process for process in psutil.Process(self.process.pid).children(recursive=True)}
+        found.update({process.pid: process for process in marked_processes(launch_id)})
+        return list(found.values())
+
+    def query(self, statement: str) -> list[tuple]:
+        sockets = (self.folder / "run" / "sockets").resolve()
+        with psycopg.connect(host=str(sockets), user="commons", dbname="commons") as connection:
+            return connection.execute(statement).fetchall()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(folder: Path, **variables: str) -> Launch:
+    """Start the launcher and wait for the line that says where it is."""
+    port = free_port()
+    kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
+    told = {"PORT": str(port), "DATA_DIR": str(folder), "DEMO": "0", "ADMIN_USER": "ada", **variables}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "portal.launcher"],
+        cwd=ROOT,
+        env={**kept, "ADMIN_PASSWORD": "a-long-pass-phrase-7", **told},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    launch = Launch(process, folder, port, [])
+    for line in process.stdout:
+        launch.lines.append(line)
+        if line.startswith("GPU Commons is at"):
+            return launch
+    close(process)
+    raise AssertionError("".join(launch.lines))
+
+
+def close(process: subprocess.Popen[str]) -> None:
+    """Collect a launcher that has ended or is about to."""
+    process.wait(timeout=GONE_SECONDS)
+    process.stdout.close()
+
+
+def end(launch: Launch) -> None:
+    """Stop a launch in order and see that nothing is left of it."""
+    started = launch.everything()
+    launch.process.terminate()
+    close(launch.process)
+    assert all_gone(started)
+
+
+def gone(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def all_gone(processes: list[psutil.Process]) -> bool:
+    return until(lambda: all(gone(process) for process in processes), timeout_seconds=GONE_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One data folder for all launches of this file, one after another."""
+    return tmp_path_factory.mktemp("run") / "data"
+
+
+@pytest.fixture(scope="module")
+def shared(data: Path) -> Iterator[Launch]:
+    """A launch, the folder's first, for tests that leave it running."""
+    started = start(data)
+    assert until(lambda: set(started.parts()) == PARTS, timeout_seconds=UP_SECONDS)
+    yield started
+    end(started)
+
+
+@pytest.fixture
+def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
+    """A launch with a folder of its own that the test ends; what it leaves is ended anyway."""
+    started = start(tmp_path_factory.mktemp("run") / "data")
+    assert until(lambda: set(started.parts()) == PARTS, timeout_seconds=UP_SECONDS)
+    yield started
+    started.process.kill()
+    close(started.process)
+    assert all_gone(list(started.parts().values()))
+
+
+def test_everything_comes_up_and_answers(shared):
+    assert httpx.get(f"{shared.address}healthz").json()["status"] == "ok"
+    assert shared.seconds < FIRST_START_SECONDS * SLACK
+
+
+def test_a_second_launcher_on_the_folder_is_told_who_has_it(shared, data):
+    with pytest.raises(AssertionError, match=rf"already runs on .*process {shared.process.pid}, {shared.address}"):
+        start(data)
+
+
+def test_the_agent_knows_neither_the_database_nor_the_portals_keys(shared):
+    told = shared.parts()["agent"].environ()
+    assert not set(told) & {"DATABASE_URL", "SECRET_KEY_FILE", "PORTAL_SIGNING_KEY_FILE", "ADMIN_PASSWORD"}
+    assert "portal:" not in told["BROKER_URL"]
+
+
+def test_nothing_listens_on_the_network_but_the_page_on_this_machine(shared):
+    listening = [
+        connection.laddr
+        for process in shared.everything()
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert {tuple(address) for address in listening} == {("127.0.0.1", shared.port)}
+
+
+@pytest.mark.parametrize("name", ["worker", "postgres", "valkey"])
+def test_a_part_that_is_killed_is_started_again(shared, name):
+    before = shared.parts()[name]
+    before.kill()
+    assert f"{name} ended (signal SIGKILL); it starts again in 1 s" in shared.process.stdout.readline()
+    assert until(lambda: shared.parts().get(name) not in (None, before), timeout_seconds=GONE_SECONDS)
+    assert until(lambda: httpx.get(f"{shared.address}healthz").status_code == 200, timeout_seconds=GONE_SECONDS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_everything_in_order(launch, number):
+    started = launch.everything()
+    launch.process.send_signal(number)
+    assert launch.process.wait(timeout=GONE_SECONDS) == 0
+    assert all_gone(started)
+    assert "database system is shut down" in (launch.folder / "logs" / "postgres.log").read_text()
+
+
+def test_a_kill_of_the_launcher_ends_everything_and_the_next_start_finds_its_data(launch):
+    started = launch.everything()
+    launch.process.kill()
+    launch.process.wait()
+    assert all_gone(started)
+    again = start(launch.folder)
+    assert "Preparing the database" not in "".join(again.lines)
+    assert again.query("SELECT username FROM projects_user WHERE is_superuser") == [("ada",)]
+    assert again.seconds < LATER_START_SECONDS * SLACK
+    end(again)
+
+
+def test_a_kill_of_launcher_and_watcher_together_is_cleared_up_by_the_next_start(launch):
+    started = launch.everything()
+    (watcher,) = [process for process in started if "portal.launcher.watcher" in process.cmdline()]
+    watcher.kill()
+    launch.process.kill()
+    launch.process.wait()
+    again = start(launch.folder)
+    assert all_gone(started)
+    end(again)
