@@ -4,6 +4,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from portal.common.errors import Forbidden, NotFound
+from portal.projects.models import User
 from portal.projects.selectors import (
     ancestor_ids,
     project_by_path,
@@ -17,8 +18,8 @@ from tests.factories import membership_make, project_make, user_make
 pytestmark = pytest.mark.django_db
 
 
-def seen(user: object) -> list[str]:
-    return list(projects_visible(user=user).values_list("path", flat=True))  # type: ignore[arg-type]
+def seen(user: User) -> list[str]:
+    return list(projects_visible(user=user).values_list("path", flat=True))
 
 
 def test_a_member_sees_the_project_and_all_below_it_but_nothing_above_or_beside() -> None:
@@ -36,10 +37,13 @@ def test_a_path_with_characters_of_a_pattern_matches_only_itself() -> None:
     assert seen(user_make(project=odd)) == ["lab/a_b"]
 
 
-@pytest.mark.parametrize("rights", [{"is_superuser": True}, {"is_operator": True}])
-def test_site_wide_people_see_everything(rights: dict[str, bool]) -> None:
+@pytest.mark.parametrize("right", ["is_superuser", "is_operator"])
+def test_site_wide_people_see_everything(right: str) -> None:
     project_make("lab/nlp")
-    assert seen(user_make(**rights)) == ["lab", "lab/nlp"]
+    assert seen(user_make(is_superuser=right == "is_superuser", is_operator=right == "is_operator")) == [
+        "lab",
+        "lab/nlp",
+    ]
 
 
 def test_who_belongs_nowhere_sees_nothing() -> None:
