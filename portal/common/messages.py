@@ -242,13 +242,15 @@ def pass_request(cluster_id: int) -> None:
 
     A broker that is away is not an error here: the beat's next tick does the same work.
     """
-    from celery import current_app
     from django.db import transaction
     from kombu.exceptions import OperationalError
 
+    # The portal's own app: in the worker that takes in reports, the current one knows no other queue than its own.
+    from portal.celery import app
+
     def send() -> None:
         try:
-            current_app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False)
+            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False)
         except OperationalError:
             import logging
 
