@@ -97,7 +97,7 @@ def _decide_and_apply(step: Round, policy: Policy, record: Pass) -> None:
 
 def _decided(snapshot: Snapshot, policy: Policy) -> Decision:
     decision = decide(snapshot, policy)
-    invariants.check(snapshot, decision, policy)
+    invariants.check(snapshot, decision)
     return decision
 
 

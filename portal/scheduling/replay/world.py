@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from django.db import transaction
+
 from portal.budgets.services import budget_change_create
 from portal.clusters.models import Cluster, Host
 from portal.clusters.services import cluster_create, host_heard, host_register
@@ -42,6 +44,7 @@ class World:
     authors: dict[tuple[str, str], User]
 
 
+@transaction.atomic
 def world_make(jobs: list[Job], *, hosts: int) -> World:
     """Everything in place at the trace's first second."""
     cluster = cluster_create(name="replay", actor=None, now=START_AT, description="A trace in virtual time.")
