@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -32,6 +32,12 @@ class Client:
             transport=transport,
             trust_env=parts.hostname not in LOOPBACK,
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
 
     def get(self, path: str, **parameters: Any) -> Any:
         """The JSON answer of a GET; parameters that are None are left out."""

@@ -12,7 +12,7 @@ FINAL = {"succeeded", "failed", "cancelled", "timed_out", "preempted", "host_fai
 
 def log_copy(client: Client, workload: int, attempt: int | None, replica: int, *, follow: bool) -> None:
     """Copy a replica's output to ours; when following, go on with the next attempt until the workload has ended."""
-    offset, reading = 0, attempt
+    offset, reading, last_look = 0, attempt, False
     while True:
         answer = client.stream(f"workloads/{workload}/logs/", attempt=reading, replica=replica, offset=offset)
         sys.stdout.buffer.write(answer.content)
@@ -25,12 +25,14 @@ def log_copy(client: Client, workload: int, attempt: int | None, replica: int, *
             continue
         if not follow:
             return
-        if complete:
+        if complete and not last_look:
+            last_look = True  # what the attempt wrote at its very end may still be on its way
+        elif complete:
             successor = _successor(client, workload, reading) if attempt is None else None
             if successor == 0 or attempt is not None:
                 return
             if successor is not None:
-                reading, offset = successor, 0
+                reading, offset, last_look = successor, 0, False
                 continue
         time.sleep(POLL_SECONDS)
 

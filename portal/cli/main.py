@@ -38,7 +38,8 @@ ClusterFlag = Annotated[str | None, typer.Option("--cluster", help="A cluster by
 def guarded(action: Callable[[Client], None], output: Format = Format.table) -> None:
     """Run what a command does; say what went wrong in a sentence, and leave with its status."""
     try:
-        action(client_from_environment())
+        with client_from_environment() as client:
+            action(client)
     except RefusedError as error:
         if output is Format.json and error.problem:
             json_print(error.problem)
@@ -130,7 +131,7 @@ def queue(
     mine: Annotated[bool, typer.Option("--mine", help="Only what you submitted.")] = False,
     state: Annotated[str, typer.Option(help="States, by comma.")] = "pending,running",
     rows: Annotated[
-        int, typer.Option("--rows", "-n", min=1, max=ROWS_MAX, help="At most so many.")
+        int, typer.Option("--rows", "-n", min=1, max=ROWS_MAX, help="At most so many of each state.")
     ] = QUEUE_ROWS_DEFAULT,
     output: Output = Format.table,
 ) -> None:
@@ -138,11 +139,15 @@ def queue(
 
     def act(client: Client) -> None:
         author = client.get("whoami/")["username"] if mine else None
-        parameters = {"state": state, "project": project, "cluster": cluster, "author": author}
-        found = list(client.pages("workloads/", rows, **parameters))
+        found: list[dict[str, Any]] = []
+        for one in dict.fromkeys(filter(None, state.split(","))):
+            order = "queue" if one == "pending" else "newest"
+            filters = {"state": one, "project": project, "cluster": cluster, "author": author, "ordering": order}
+            part = list(client.pages("workloads/", rows, **filters))
+            found += part
+            if len(part) == rows and output is Format.table:
+                complaint_print(f"Only the first {rows} that are {one}: -n shows more.")
         json_print(found) if output is Format.json else show.queue_print(found)
-        if len(found) == rows and output is Format.table:
-            complaint_print(f"Cut after {rows} rows: -n shows more.")
 
     guarded(act, output)
 
