@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 VERSION = "1"
 TICK_SECONDS = 1.0
+START_PAUSE_SECONDS = 0.1
 LOG_PAUSE_SECONDS = 0.5
 CHANGE_PAUSE_SECONDS = 2.0
 SILENCE_SECONDS = 10.0
@@ -48,7 +49,7 @@ class Agent:
         self.told_states: Any = None
         self.told_all: Any = None
         self.tried_at = self.sent_at = float("-inf")
-        self.urgent = True
+        self.urgent = self.starting = True
         for folder in folders(host.attempts):
             self.adopt(folder)
 
@@ -101,7 +102,9 @@ class Agent:
                 self.collect(pid)
 
     def pause(self) -> float:
-        """A short one while output waits or something is about to change."""
+        """A short one while a command is about to start or output waits."""
+        if self.starting:
+            return START_PAUSE_SECONDS
         return LOG_PAUSE_SECONDS if self.urgent else TICK_SECONDS
 
     def step(self) -> None:
@@ -119,7 +122,8 @@ class Agent:
             if folder.state() != "exited" and not folder.runner_lives():
                 lost_settle(folder)
             observed[folder.key] = folder.seen(logs_pending=logs_pending(folder))
-        self.urgent = any(seen.state == "starting" or seen.logs_pending for seen in observed.values())
+        self.urgent = any(seen.logs_pending for seen in observed.values())
+        self.starting = any(seen.state == "starting" for seen in observed.values())
         if self.memory.desired is None:
             return False
         actions = differences(self.memory.desired, observed)
@@ -181,9 +185,11 @@ class Agent:
         states = [(entry["attempt"], entry["replica"], entry["state"]) for entry in replicas]
         said = self.essence(replicas)
         age = now - self.sent_at
-        due = age >= SILENCE_SECONDS or states != self.told_states
         due = (
-            due or (age >= LOG_PAUSE_SECONDS and self.urgent) or (age >= CHANGE_PAUSE_SECONDS and said != self.told_all)
+            states != self.told_states
+            or age >= SILENCE_SECONDS
+            or (age >= LOG_PAUSE_SECONDS and self.urgent)
+            or (age >= CHANGE_PAUSE_SECONDS and said != self.told_all)
         )
         refused = self.tried_at > self.sent_at
         if due and not (refused and now - self.tried_at < AGAIN_SECONDS) and self.report(found, replicas, now):

@@ -107,7 +107,7 @@ class ReplicaFolder:
 
     def checkpointed_ago_seconds(self) -> int | None:
         """Whole seconds since the command last touched its checkpoint file; None if it never did."""
-        with contextlib.suppress(OSError, TypeError):
+        with contextlib.suppress(OSError, KeyError):
             found = os.lstat(Path(self.record["work_folder"]) / CHECKPOINT_NAME)
             return min(max(int(time.time() - found.st_mtime), 0), AGO_SECONDS_MAX)
         return None

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SEGMENT_BYTES = 8 * 1024 * 1024
+SEGMENT_BYTES = 4 * 1024 * 1024
 SEGMENTS_KEPT = 2
 READ_BYTES = 64 * 1024
 # What is left when the command has ended gets this long to end itself.
@@ -117,12 +117,8 @@ class Replica:
                 preexec_fn=child_limits,  # this process has one thread
                 **identity(launch["uid"]),
             )
-        except FileNotFoundError:
-            return 127, f"Command not found: {launch['argv'][0]}"
-        except PermissionError:
-            return 126, f"Command can't be run: {launch['argv'][0]} (permission denied)"
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            return 126, f"Command can't be run: {launch['argv'][0]} ({error})"
+            return start_failure(launch["argv"][0], launch["environment"].get("PATH", ""), error)
         finally:
             os.close(write)
         self.pipe = read
@@ -220,6 +216,15 @@ def kin_kill() -> None:
         if found <= seen:
             return
         seen |= found
+
+
+def start_failure(program: str, path: str, error: Exception) -> tuple[int, str]:
+    """The exit code that a shell would give, and why. A closed folder on PATH hides that nobody has the program."""
+    places = [program] if "/" in program else [os.path.join(place, program) for place in path.split(":")]
+    if isinstance(error, FileNotFoundError) or not any(os.path.exists(place) for place in places):
+        return 127, f"Command not found: {program}"
+    reason = "permission denied" if isinstance(error, PermissionError) else str(error)
+    return 126, f"Command can't be run: {program} ({reason})"
 
 
 STOP_ASKED: list[int] = []

@@ -1,6 +1,8 @@
 """The Celery side of the agent: a worker that consumes this host's queue alone and knows one task."""
 
 import logging
+import os
+import signal
 import threading
 from pathlib import Path
 
@@ -77,7 +79,7 @@ def agent_make(host: Host, public_key: bytes, broker_url: str) -> tuple[Agent, C
 def run(host: Host, public_key_file: Path, broker_url: str) -> None:
     """Run until told to stop: the loop in a thread, the worker in front. Replicas outlive both."""
     agent, app = agent_make(host, bytes.fromhex(public_key_file.read_text().strip()), broker_url)
-    loop = threading.Thread(target=agent.run, name="loop", daemon=True)
+    loop = threading.Thread(target=loop_run, args=[agent], name="loop", daemon=True)
     loop.start()
     try:
         app.Worker(
@@ -92,3 +94,12 @@ def run(host: Host, public_key_file: Path, broker_url: str) -> None:
     finally:
         agent.stop()
         loop.join(timeout=5)
+
+
+def loop_run(agent: Agent) -> None:
+    """The loop; if it breaks, the whole process ends, so that whoever keeps it up starts a whole one."""
+    try:
+        agent.run()
+    finally:
+        if not agent.stopping:
+            os.kill(os.getpid(), signal.SIGTERM)
