@@ -347,5 +347,13 @@ def lapse_unfunded(board: Board) -> bool:
         for host, count in board.facts.places[attempt].items():
             board.floor.change(host, kept=-count)
         board.pool.add(board.make_victim(attempt))
-        board.actions.append(Lapse(int(attempts.id[attempt]), why))
+        if int(attempts.standing[attempt]) == Standing.UNALLOCATED:
+            _undo_return(board, int(attempts.id[attempt]))
+        else:
+            board.actions.append(Lapse(int(attempts.id[attempt]), why))
     return bool(unfunded.any())
+
+
+def _undo_return(board: Board, attempt: int) -> None:
+    """It returned in this decision and a later start spent the balance: it never returned (R8)."""
+    board.actions[:] = [one for one in board.actions if not (isinstance(one, Return) and one.attempt == attempt)]

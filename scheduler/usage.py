@@ -171,5 +171,5 @@ class Outflow:
             return self._window.now + self._window.seconds
         low, high = int(self._edges[max(step - 1, 0)]), int(self._edges[step])
         before, after = int(gone[max(step - 1, 0)]), int(gone[step])
-        part = (high - low) * (excess - before) // max(after - before, 1)
+        part = -(-(high - low) * (excess - before) // max(after - before, 1))  # rounded up
         return self._window.now + low + max(part, 0)
