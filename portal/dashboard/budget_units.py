@@ -11,7 +11,7 @@ from portal.common.units import PPM
 
 WEEK_HOURS = 168
 PERCENT_PPM = PPM // 100
-NUMBER = re.compile(r"\d{1,12}(\.\d{0,40})?|\.\d{1,40}")
+NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{0,40})?|\.[0-9]{1,40}")
 
 
 class UnitError(ValueError):

@@ -78,12 +78,11 @@ def _rising(samples: WaitColumns, chosen: object) -> list[int]:
 def wait_steps(samples: WaitColumns, edges: list[datetime]) -> dict[str, list[WaitStep]]:
     """First starts of each class, in the step in which they started."""
     moments = [int(edge.timestamp()) for edge in edges]
+    first = ~samples.restart
     position = np.searchsorted(moments, samples.started_at, side="right") - 1
     return {
         name: [
-            WaitStep(
-                start, end, _rising(samples, (position == step) & (samples.size_class == index) & ~samples.restart)
-            )
+            WaitStep(start, end, _rising(samples, first & (position == step) & (samples.size_class == index)))
             for step, (start, end) in enumerate(_neighbours(edges))
         ]
         for index, name in enumerate(WAIT_CLASSES)

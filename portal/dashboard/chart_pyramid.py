@@ -30,7 +30,17 @@ class Rung:
     gpu_seconds: int | None
     shade: str
     loss: bool = False
+    gain: bool = False
     why: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "lost" if self.loss else "added" if self.gain else "there"
+
+    @property
+    def floats(self) -> bool:
+        """Whether the bar hangs from what was left before it, instead of starting at 0."""
+        return self.loss or self.gain
 
 
 def pyramid_waterfall(rungs: Sequence[Rung], *, frame: ChartFrame, title: str) -> Chart:
@@ -69,6 +79,9 @@ def _bars(rungs: Sequence[Rung]) -> Dict:
         if rung.loss:
             left -= rung.gpu_seconds or 0
             bases.append(left / 3600)
+        elif rung.gain:
+            bases.append(left / 3600)
+            left += rung.gpu_seconds or 0
         else:
             left = rung.gpu_seconds if rung.gpu_seconds is not None else left
             bases.append(0)
@@ -100,7 +113,8 @@ def _bars(rungs: Sequence[Rung]) -> Dict:
 def _label(rung: Rung) -> str:
     if rung.gpu_seconds is None:
         return f"{UNKNOWN} unknown"
-    return ("−" if rung.loss else "") + hours_words(rung.gpu_seconds)
+    sign = {"lost": "−", "added": "+"}.get(rung.kind, "") if rung.gpu_seconds else ""
+    return sign + hours_words(rung.gpu_seconds)
 
 
 def _hover(rung: Rung, whole: int) -> str:
@@ -121,7 +135,7 @@ def _table(rungs: Sequence[Rung], whole: int) -> Table:
 
 
 def _row(rung: Rung, whole: int) -> list[Cell]:
-    kind = text_cell("lost" if rung.loss else "there")
+    kind = text_cell(rung.kind)
     if rung.gpu_seconds is None:
         return [text_cell(rung.label), kind, unknown_cell(rung.why), unknown_cell()]
     return [text_cell(rung.label), kind, hours_cell(rung.gpu_seconds), ratio_cell(rung.gpu_seconds, whole)]

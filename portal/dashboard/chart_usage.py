@@ -215,7 +215,7 @@ def budget_over_use(
     top = max([step.total() / step.seconds for step in steps] + [level.gpus for level in levels])
     traces = [_bars(steps, standing) for standing in standings]
     ends = [(standing, standing, value) for standing, _, value in _stack_ends(steps, standings)]
-    if levels:
+    if any(level.gpus for level in levels):
         traces.append(level_line(levels, frame=frame, name="allotment", shade="text"))
         ends.append(("allotment", "text", levels[-1].gpus))
     more = [f"allotted: {hours_words(each)} GPU-hours" for each in allotted]
@@ -264,7 +264,7 @@ def use_title(name: str, charged_gpu_seconds: int, allotted_gpu_seconds: int, un
     """The finding of a budget chart in one sentence."""
     free = f", and {hours_words(unallocated_gpu_seconds)} unallocated" if unallocated_gpu_seconds else ""
     if not allotted_gpu_seconds:
-        return f"{name} has no budget here and used {hours_words(charged_gpu_seconds)} GPU-hours of one{free}"
+        return f"{name} had no budget here: {hours_words(charged_gpu_seconds)} GPU-hours charged{free}"
     share = f"{charged_gpu_seconds * 100 / allotted_gpu_seconds:.0f} %"
     return (
         f"{name} used {share} of its allotment: {hours_words(charged_gpu_seconds)} of "

@@ -52,11 +52,13 @@ class WaitStep:
         return f"{self.start_at.astimezone(zone):%a %-d %b %H:%M} to {self.end_at.astimezone(zone):%a %H:%M}"
 
 
-def wait_distribution(series: Mapping[str, Sequence[int]], *, frame: ChartFrame, title: str, key: str) -> Chart:
+def wait_distribution(
+    series: Mapping[str, Sequence[int]], *, frame: ChartFrame, title: str, key: str, note: str = EMPTY
+) -> Chart:
     """One curve a class: from 0 to 100 % of its starts over the wait, p50 and p90 marked."""
     filled = {name: waits for name, waits in series.items() if waits}
     if not filled:
-        return chart_empty(key=key, title=title, frame=frame, measure=MEASURE_CURVE, note=EMPTY)
+        return chart_empty(key=key, title=title, frame=frame, measure=MEASURE_CURVE, note=note)
     longest = max(waits[-1] for waits in filled.values())
     traces: list[Dict] = []
     for position, (name, waits) in enumerate(filled.items()):
@@ -150,6 +152,8 @@ def waits_over_time(
         layout[f"xaxis{suffix}"] = axis_base(**time_axis, showgrid=False, anchor=f"y{suffix}")
         layout[f"yaxis{suffix}"] = axis_base(**duration_axis(longest), anchor=f"x{suffix}")
         layout["annotations"].append(_panel_title(name, suffix))
+        if not any(step.waits for step in steps):
+            layout["annotations"].append(_panel_empty(suffix))
         traces += [
             _percentile_line(steps, percent, suffix=suffix, zone=frame.zone, legend=position == 1)
             for percent in (50, 90)
@@ -176,6 +180,18 @@ def _panel_title(name: str, suffix: str) -> Dict:
         "xanchor": "left",
         "yanchor": "bottom",
         "yshift": 8,
+        "showarrow": False,
+    }
+
+
+def _panel_empty(suffix: str) -> Dict:
+    return {
+        "text": "none started",
+        "font": {"color": token("muted")},
+        "xref": f"x{suffix} domain",
+        "yref": f"y{suffix} domain",
+        "x": 0.5,
+        "y": 0.5,
         "showarrow": False,
     }
 
@@ -280,6 +296,7 @@ def _project_points(ends: Mapping[str, Sequence[int]], index: int, percent: int)
         "name": f"p{percent}",
         "x": [max(1, pair[index]) for pair in ends.values()],
         "y": list(range(len(ends))),
+        "cliponaxis": False,
         "marker": {
             "size": 10,
             "color": token("text" if percent == 50 else "accent"),

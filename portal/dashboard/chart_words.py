@@ -9,6 +9,8 @@ UNKNOWN = "–"
 def hours_words(gpu_seconds: float) -> str:
     """GPU-hours exact to the hundredth, with separators: for tables, titles and hover."""
     hours = gpu_seconds / HOUR_SECONDS
+    if not hours:
+        return "0"
     return f"{hours:,.2f}" if abs(hours) < 100 else f"{hours:,.0f}"
 
 

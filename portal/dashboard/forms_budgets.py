@@ -30,11 +30,12 @@ class RowFields:
     hours: forms.BoundField
     burst: forms.BoundField
     unit: forms.BoundField
+    shown: forms.BoundField
     theirs: Line | None
 
     @property
     def errors(self) -> list[str]:
-        fields = (self.percent, self.gpus, self.hours, self.burst)
+        fields = (self.percent, self.gpus, self.hours, self.burst, self.shown)
         return [error for field in fields for error in field.errors]
 
     @property
@@ -51,7 +52,7 @@ class LevelForm(forms.Form):
     """All children of one parent on one cluster.
 
     Which of a row's three units counts: the one that the page's script marked as edited last; without the script, the
-    one that differs from what was shown.
+    one that differs from what was shown, which each row carries along.
     """
 
     base_version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
@@ -126,6 +127,17 @@ class LevelForm(forms.Form):
         self.fields[f"unit_{child.pk}"] = forms.ChoiceField(
             required=False, choices=[(unit, unit) for unit in ("", *UNITS)], widget=forms.HiddenInput
         )
+        self.fields[f"shown_{child.pk}"] = forms.RegexField(
+            r"^[0-9.]{1,30}(\|[0-9.]{1,30}){2}\|[0-9]{1,7}$",
+            initial=self.shown_text(child),
+            widget=forms.HiddenInput,
+            error_messages={"required": "The form is incomplete; open it again.", "invalid": "Open the form again."},
+        )
+
+    def shown_text(self, child: Project) -> str:
+        """What the row shows before anybody typed, and the share behind it."""
+        line = self.lines[child.pk]
+        return "|".join([*self._texts(line).values(), str(line.share_ppm)])
 
     def _texts(self, line: Line) -> dict[str, str]:
         return {
@@ -141,15 +153,20 @@ class LevelForm(forms.Form):
             unit = "percent"
             try:
                 unit = self._unit_of(child, cleaned)
-                self.shares[child.pk] = self._share_ppm(child, unit, cleaned.get(f"{unit}_{child.pk}") or "")
+                self.shares[child.pk] = self._share_ppm(child, unit, cleaned)
             except budget_units.UnitError as error:
                 self.add_error(f"{unit}_{child.pk}", str(error))
         return cleaned
 
-    def _share_ppm(self, child: Project, unit: str, text: str) -> int:
-        line = self.lines[child.pk]
-        if text == self._texts(line)[unit]:
-            return line.share_ppm  # as it was shown: what is stored stays, whatever was cut off
+    def _shown(self, child: Project, cleaned: Mapping[str, Any]) -> tuple[dict[str, str], int]:
+        *texts, ppm = (cleaned.get(f"shown_{child.pk}") or self.shown_text(child)).split("|")
+        return dict(zip(UNITS, texts, strict=True)), int(ppm)
+
+    def _share_ppm(self, child: Project, unit: str, cleaned: Mapping[str, Any]) -> int:
+        shown, ppm = self._shown(child, cleaned)
+        text = cleaned.get(f"{unit}_{child.pk}") or ""
+        if text == shown[unit]:
+            return ppm  # as it was shown: nothing of it was cut off
         readers: dict[str, Callable[[], int]] = {
             "percent": lambda: budget_units.ppm_of_percent(text or "0"),
             "gpus": lambda: budget_units.ppm_of_gpus(text or "0", self.parent_gpus),
@@ -160,13 +177,27 @@ class LevelForm(forms.Form):
     def _unit_of(self, child: Project, cleaned: Mapping[str, Any]) -> str:
         if marked := cleaned.get(f"unit_{child.pk}"):
             return str(marked)
-        shown = self._texts(self.lines[child.pk])
+        shown, _ = self._shown(child, cleaned)
         typed = {unit: cleaned.get(f"{unit}_{child.pk}") for unit in UNITS}
         changed = [unit for unit, text in typed.items() if text is not None and (text or "0") != shown[unit]]
         if len(changed) > 1:
             words = " and in ".join(UNIT_WORDS[unit] for unit in changed)
             raise budget_units.UnitError(f"{child.name} was changed in {words}; change one of them.")
         return changed[0] if changed else "percent"
+
+    def untouched(self, child: Project) -> bool:
+        """Whether the row was sent as it was shown."""
+        _, ppm = self._shown(child, self.cleaned_data)
+        return not self.cleaned_data.get(f"unit_{child.pk}") and self.shares.get(child.pk) == ppm
+
+    def texts_of(self, child: Project) -> dict[str, str]:
+        """The row's fields as they would be shown anew."""
+        texts = {f"{unit}_{child.pk}": text for unit, text in self._texts(self.lines[child.pk]).items()}
+        burst = self.lines[child.pk].burst_gpus
+        return texts | {
+            f"shown_{child.pk}": self.shown_text(child),
+            f"burst_{child.pk}": "" if burst is None else str(burst),
+        }
 
     def line_inputs(self) -> list[tuple[Project, int, int | None]]:
         """What the service takes, once the form is valid."""
@@ -188,6 +219,7 @@ class LevelForm(forms.Form):
                 hours=self[f"hours_{child.pk}"],
                 burst=self[f"burst_{child.pk}"],
                 unit=self[f"unit_{child.pk}"],
+                shown=self[f"shown_{child.pk}"],
                 theirs=self.theirs.get(child.pk),
             )
             for child in self.children

@@ -112,6 +112,10 @@ class TreeRow:
         return None if self.given_ppm is None else PPM - self.given_ppm
 
     @property
+    def given_text(self) -> str:
+        return budget_units.percent_text(self.given_ppm or 0)
+
+    @property
     def left_text(self) -> str:
         return "" if self.left_ppm is None else budget_units.percent_text(self.left_ppm)
 

@@ -12,13 +12,15 @@ CHARGED_STANDINGS = ("protected", "funded")
 
 
 def rungs_of(found: Pyramid) -> list[Rung]:
-    """Installed to useful. What ran on hosts that took no new work is given back before it is counted as occupied."""
+    """Installed to useful; what ran out its contract on hosts that took no new work comes back on the way."""
     standing = found.occupied_by_standing
     rungs = [Rung("installed", found.installed_gpu_seconds, "there")]
     rungs += [Rung(state, lost, "unavailable", loss=True) for state, lost in found.lost_by_state.items() if lost]
     rungs.append(Rung("schedulable", found.schedulable_gpu_seconds, "there"))
     rungs.append(Rung("held", found.held_gpu_seconds, "lost", loss=True))
     rungs.append(Rung("idle", found.idle_gpu_seconds or 0, "lost", loss=True))
+    if found.occupied_unschedulable_gpu_seconds:
+        rungs.append(Rung("on closed hosts", found.occupied_unschedulable_gpu_seconds, "lost", gain=True))
     rungs.append(Rung("occupied", found.occupied_gpu_seconds, "there"))
     rungs += [Rung(each, standing[each], each, loss=True) for each in FREE_STANDINGS if standing.get(each)]
     allocated = sum(standing.get(each, 0) for each in CHARGED_STANDINGS)

@@ -52,6 +52,7 @@ def budgets(request: HttpRequest) -> HttpResponse:
         "balances_at": max(moments, default=None),
         "over": [row for row in rows if row.standing.words == "over-served"],
         "under": [row for row in rows if row.standing.words == "under-served"],
+        "any_burst": any(row.line and row.line.burst_gpus is not None for row in rows),
         "without": [row for row in rows if not row.has_budget],
     }
     return render(request, "dashboard/budgets.html", context)
@@ -114,6 +115,10 @@ def _conflict_page(
     others = [each for each in since if each.change.version > base]
     data = request.POST.copy()
     data["base_version"] = str(conflict.current_version)
+    for child in form.children:
+        if form.untouched(child):  # nothing was typed there: it shows what is there now
+            for name, text in form.texts_of(child).items():
+                data[name] = text
     again = LevelForm(
         data,
         children=form.children,

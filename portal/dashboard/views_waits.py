@@ -71,7 +71,11 @@ def _charts(
         ),
         "first": wait_distribution(first, frame=charts_at, title=waits_title(first, whose), key="first-starts"),
         "again": wait_distribution(
-            again, frame=charts_at, title=waits_title(again, whose, what="restarts"), key="restarts"
+            again,
+            frame=charts_at,
+            title=waits_title(again, whose, what="restarts"),
+            key="restarts",
+            note="Nothing that was requeued started again in this range.",
         ),
         "by_project": by_project_chart,
     }

@@ -18,7 +18,7 @@
   }
 
   function unitMark(row) {
-    return row.querySelector('input[type="hidden"]');
+    return row.querySelector('input[name^="unit_"]');
   }
 
   // Whole parts per million of the text, cut down; null if it is no amount from 0 to 100 %.
