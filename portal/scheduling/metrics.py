@@ -1,16 +1,10 @@
-"""/metrics: what Prometheus scrapes, read from the database in a few queries, with nothing about persons."""
+"""What Prometheus scrapes at /metrics, read from the database in a few queries, with nothing about persons."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from django.db.models import Count, F, OuterRef, Subquery, Sum
-from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from portal.clusters.models import Cluster, Host, HostState
@@ -93,12 +87,3 @@ class CommonsCollector(Collector):
         yield age
         yield took
         yield failed
-
-
-@never_cache
-@require_safe
-def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus' text format."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(CommonsCollector(timezone.now()))
-    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

@@ -4,7 +4,6 @@ import logging
 import time
 from pathlib import Path
 
-from celery import current_app
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.db import transaction
@@ -40,9 +39,12 @@ def desired_publish(host: Host, sequence: int, body: list[messages.DesiredAttemp
     envelope = messages.envelope_sign(
         key=signing_key(), host=host.name, sequence=sequence, action=messages.DESIRED_ACTION, body=body
     )
+    # Not the current app: in the worker that takes in reports, that is another.
+    from portal.celery import app
+
     queue = messages.host_queue(host.name)
     try:
-        messages.envelope_send(current_app, messages.DESIRED_TASK, envelope, queue, newest_only=True)
+        messages.envelope_send(app, messages.DESIRED_TASK, envelope, queue, newest_only=True)
     except OperationalError:
         logger.warning("The broker is away: host %s is told at the next pass.", host.name)
         return False
