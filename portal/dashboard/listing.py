@@ -73,13 +73,20 @@ def choice(request: HttpRequest, name: str, allowed: list[str]) -> str:
     return value
 
 
-def listing_of(request: HttpRequest, rows: QuerySet[Any], *, sorts: dict[str, str], default: str) -> Listing:
-    """Sort and cut `rows` as the URL says. `sorts` maps the URL's words to columns."""
+def listing_of(
+    request: HttpRequest, rows: QuerySet[Any], *, sorts: dict[str, str], default: str, count_most: int = 1_000_000
+) -> Listing:
+    """Sort and cut `rows` as the URL says. `sorts` maps the URL's words to columns.
+
+    Rows are counted up to `count_most`: a list of a million is not read to show fifty.
+    """
     key = sort_key(request, sorts, default)
     column = sorts[key.removeprefix("-")]
     ordered = rows.order_by(f"-{column}" if key.startswith("-") else column, "-pk")
     number = page_number(request)
-    total = ordered.count()
+    counted = rows.order_by()[: count_most + 1].count()
+    total = min(counted, count_most)
     page = min(number, max(1, -(-total // PAGE_ROWS)))
     start = (page - 1) * PAGE_ROWS
-    return Listing(list(ordered[start : start + PAGE_ROWS]), total, page, key)
+    found = list(ordered[start : start + PAGE_ROWS])
+    return Listing(found, total, page, key, total_is_bound=counted > count_most)

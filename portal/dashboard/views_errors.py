@@ -79,7 +79,6 @@ def _plain(request: HttpRequest, status: int, retry_after: str = "") -> HttpResp
             "status": status,
             "title": TITLES[status],
             "hint": HINTS[status],
-            "home": reverse("dashboard:overview"),
         }
         response = HttpResponse(render_to_string("dashboard/error.html", context), status=status)
     if retry_after:

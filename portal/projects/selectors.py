@@ -22,6 +22,19 @@ def projects_visible(*, user: User) -> QuerySet[Project]:
     return Project.objects.filter(Exists(above))
 
 
+def projects_submittable(*, user: User) -> QuerySet[Project]:
+    """Projects that the person may submit to: member or lead there or above; archived ones left out."""
+    live = Project.objects.filter(archived_at=None)
+    if user.is_superuser:
+        return live
+    above = (
+        Membership.objects.filter(user_id=user.pk, role__in=[Role.MEMBER, Role.LEAD])
+        .alias(seen=ExpressionWrapper(OuterRef("path"), output_field=CharField()))
+        .filter(Q(seen=F("project__path")) | Q(seen__startswith=Concat("project__path", Value("/"))))
+    )
+    return live.filter(Exists(above))
+
+
 def ancestor_paths(path: str) -> list[str]:
     """The paths from the root down to `path` itself."""
     parts = path.split("/")

@@ -4,15 +4,18 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.conf import settings
 from django.template.defaultfilters import date as date_filter
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from portal.common import units
+from portal.dashboard import reasons
 from portal.dashboard.states import MARKS, SHAPES, STATE_WORDS
 
 register = template.Library()
@@ -43,7 +46,7 @@ def mark(key: str) -> SafeString:
     """The small shape that goes with a standing or a state: each has its own, so colour never stands alone."""
     shape, tone = MARKS.get(key, ("ring", "quiet"))
     body = mark_safe(SHAPES[shape])  # noqa: S308 - constants
-    return format_html('<svg class="mark tone-{}" viewBox="0 0 12 12" aria-hidden="true">{}</svg>', tone, body)
+    return format_html('<svg class="glyph tone-{}" viewBox="0 0 12 12" aria-hidden="true">{}</svg>', tone, body)
 
 
 @register.filter
@@ -223,3 +226,57 @@ def _widget_class(field: Any) -> str:
     look = {"select": "form-select", "checkbox": "form-check-input"}.get(kind, "form-control")
     own = field.field.widget.attrs.get("class", "")
     return " ".join(part for part in (look, own, "is-invalid" if field.errors else "") if part)
+
+
+@register.filter
+def path_parts(path: str) -> list[tuple[str, str]]:
+    """`lab/nlp` as its steps: (`lab`, `lab`), (`nlp`, `lab/nlp`)."""
+    parts = path.split("/")
+    return [(part, "/".join(parts[: position + 1])) for position, part in enumerate(parts)]
+
+
+@register.filter
+def reason_word(code: str) -> str:
+    """The short name of a waiting reason."""
+    return reasons.reason_word(code)
+
+
+@register.filter
+def tenth(value: str) -> str:
+    """A position of a 1000 wide picture as percent."""
+    return f"{float(value) / 10:.2f}"
+
+
+@register.filter
+def since(value: datetime, now: datetime) -> str:
+    """How long ago, coarse: for pages that refresh."""
+    return in_short((now - value).total_seconds())
+
+
+@register.filter
+def clock(value: datetime) -> SafeString:
+    """A moment to the second, with its day when that is not today."""
+    local = timezone.localtime(value)
+    form = "H:i:s" if local.date() == timezone.localtime().date() else "j M H:i:s"
+    return format_html(
+        '<time class="num" datetime="{}" title="{} {}">{}</time>',
+        local.isoformat(),
+        date_filter(local, "Y-m-d H:i:s"),
+        local.tzname(),
+        date_filter(local, form),
+    )
+
+
+@register.filter
+def kind_words(kind: str) -> str:
+    """`cancel_requested` as people read it."""
+    return kind.replace("_", " ").capitalize()
+
+
+@register.simple_tag
+def project_url(path: str) -> str:
+    """The project's page; where that does not exist, its workloads."""
+    try:
+        return reverse("dashboard:project", kwargs={"path": path})
+    except NoReverseMatch:
+        return f"{reverse('dashboard:workloads')}?{urlencode({'project': path})}"

@@ -1,0 +1,90 @@
+"""The audit log: who changed what, from what, to what. For operators and administrators."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from portal.common.errors import Forbidden, Refused
+from portal.common.models import AuditEntry
+from portal.dashboard.forms import as_json
+from portal.dashboard.frame import frame_of
+from portal.dashboard.listing import listing_of
+from portal.dashboard.pages import page
+from portal.projects.models import User
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field of an entry, before and after."""
+
+    name: str
+    before: str
+    after: str
+
+
+@page
+def audit(request: HttpRequest) -> HttpResponse:
+    """Entries, newest first, filtered by day, actor and action."""
+    if not request.user.is_site_wide:  # type: ignore[union-attr]
+        raise Forbidden("The audit log is for operators and administrators.")
+    first, last = _day(request, "from"), _day(request, "to")
+    if first and last and last < first:
+        raise Refused(f"to ({last}) lies before from ({first}).", attr="to")
+    chosen = {
+        "from": request.GET.get("from", ""),
+        "to": request.GET.get("to", ""),
+        "actor": request.GET.get("actor", "")[:150].replace("\0", ""),
+        "action": request.GET.get("action", "")[:60].replace("\0", ""),
+    }
+    rows = AuditEntry.objects.select_related("actor")
+    if first:
+        rows = rows.filter(at__gte=_midnight(first))
+    if last:
+        rows = rows.filter(at__lt=_midnight(last + timedelta(days=1)))
+    if chosen["actor"]:
+        rows = rows.filter(actor__in=User.objects.filter(username=chosen["actor"]))
+    if chosen["action"]:
+        rows = rows.filter(action=chosen["action"])
+    listing = listing_of(request, rows, sorts={"when": "at"}, default="-when", count_most=10_000)
+    listing.rows = [(entry, changes_of(entry)) for entry in listing.rows]
+    actions = AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()
+    context = {
+        "listing": listing,
+        "actions": list(actions),
+        "chosen": chosen,
+        "filtered": any(chosen.values()),
+        "now": frame_of(request).now,
+    }
+    return render(request, "dashboard/audit.html", context)
+
+
+def changes_of(entry: AuditEntry) -> list[FieldChange]:
+    """The fields that an entry changed, in words."""
+    names = sorted({*entry.before, *entry.after})
+    return [FieldChange(name, _words(entry.before.get(name)), _words(entry.after.get(name))) for name in names]
+
+
+def _words(value: Any) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _day(request: HttpRequest, name: str) -> date | None:
+    text = request.GET.get(name, "")
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"{name} is {text[:40]!r}; it must be a day, like 2026-11-02.", attr=name) from None
+
+
+def _midnight(day: date) -> datetime:
+    """The day's beginning in the site's zone."""
+    return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(settings.SITE_ZONE)).astimezone(UTC)

@@ -1,0 +1,106 @@
+"""Hosts: every GPU with what it does; one host with its repair log; cordon and uncordon by operators."""
+
+from collections import Counter
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from portal.clusters.models import Host
+from portal.clusters.services import host_cordon, host_uncordon, operator_require
+from portal.common.errors import NotFound, Refused
+from portal.dashboard.figures import parts_of
+from portal.dashboard.forms import ReasonForm, errors_into
+from portal.dashboard.frame import frame_of
+from portal.dashboard.listing import PAGE_ROWS, Listing, choice, page_number
+from portal.dashboard.pages import action, page
+from portal.dashboard.selectors import STANDING_ORDER, hosts_in_use
+
+EVENTS_SHOWN = 100
+KEYS = (*STANDING_ORDER, "held", "free", "unavailable")
+STATES = ["schedulable", "cordoned", "unhealthy", "unreachable"]
+
+
+@page
+def hosts(request: HttpRequest) -> HttpResponse:
+    """The grid and the table; for htmx the part that refreshes."""
+    template = "dashboard/parts/hosts.html" if request.htmx else "dashboard/hosts.html"  # type: ignore[attr-defined]
+    return render(request, template, _hosts(request))
+
+
+def _hosts(request: HttpRequest) -> dict[str, Any]:
+    frame = frame_of(request)
+    state = choice(request, "state", STATES)
+    used = hosts_in_use(cluster=frame.cluster, user=request.user) if frame.cluster else []  # type: ignore[arg-type]
+    counts: Counter[str] = Counter()
+    for host in used:
+        counts.update(host.counts)
+    shown = [host for host in used if not state or host.host.state == state]
+    number = min(page_number(request), max(1, -(-len(shown) // PAGE_ROWS)))
+    rows = shown[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]
+    ordered = {key: counts[key] for key in KEYS}
+    return {
+        "listing": Listing(rows, len(shown), number),
+        "counts": ordered,
+        "parts": parts_of(ordered),
+        "gpus": sum(ordered.values()),
+        "busy": sum(ordered[key] for key in STANDING_ORDER),
+        "states": dict(Counter(host.host.state for host in used)),
+        "state_choices": STATES,
+        "chosen": state,
+        "now": frame.now,
+    }
+
+
+def _host(name: str) -> Host:
+    found = Host.objects.filter(name=name, retired_at=None).select_related("cluster", "cordoned_by").first()
+    if found is None:
+        raise NotFound(f"There is no host {name[:100]!r}.")
+    return found
+
+
+@page
+def host(request: HttpRequest, name: str) -> HttpResponse:
+    """One host."""
+    return _host_page(request, _host(name), ReasonForm(), 200)
+
+
+def _host_page(request: HttpRequest, found: Host, form: ReasonForm, status: int) -> HttpResponse:
+    use = hosts_in_use(cluster=found.cluster, user=request.user, only=found)[0]  # type: ignore[arg-type]
+    context = {
+        "host": found,
+        "use": use,
+        "counts": {key: use.counts.get(key, 0) for key in KEYS},
+        "events": list(found.events.select_related("actor")[:EVENTS_SHOWN]),
+        "form": form,
+        "may_run": request.user.is_site_wide,  # type: ignore[union-attr]
+        "now": frame_of(request).now,
+    }
+    return render(request, "dashboard/host.html", context, status=status)
+
+
+@action
+def host_close(request: HttpRequest, name: str) -> HttpResponse:
+    """Cordon, with a reason."""
+    found = _host(name)
+    operator_require(request.user)  # type: ignore[arg-type]
+    form = ReasonForm(request.POST)
+    if form.is_valid():
+        try:
+            reason = form.cleaned_data["reason"]
+            host_cordon(host=found, reason=reason, actor=request.user, now=frame_of(request).now)  # type: ignore[arg-type]
+        except Refused as refused:
+            errors_into(form, refused)
+        else:
+            messages.success(request, f"{name} is cordoned: it takes no new attempts and empties as contracts end.")
+            return redirect("dashboard:host", name=name)
+    return _host_page(request, found, form, 400)
+
+
+@action
+def host_open(request: HttpRequest, name: str) -> HttpResponse:
+    """Uncordon."""
+    host_uncordon(host=_host(name), actor=request.user, now=frame_of(request).now)  # type: ignore[arg-type]
+    messages.success(request, f"{name} is uncordoned.")
+    return redirect("dashboard:host", name=name)
