@@ -6,7 +6,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from portal.common.apis import UnknownAddress
 from portal.common.health import healthz, readyz
-from portal.scheduling.metrics import metrics
+from portal.scheduling.views import metrics
 
 api_v1 = [
     path("", include("portal.projects.urls")),

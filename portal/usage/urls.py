@@ -2,8 +2,8 @@
 
 from django.urls import path
 
-from portal.usage.apis import WorkloadCancel, WorkloadDetail, WorkloadList, WorkloadLog
-from portal.usage.apis_usage import UsageView
+from portal.usage.apis.ranges import UsageView
+from portal.usage.apis.workloads import WorkloadCancel, WorkloadDetail, WorkloadList, WorkloadLog
 
 urlpatterns = [
     path("usage/", UsageView.as_view()),

@@ -86,7 +86,7 @@ def test_a_database_that_goes_away_is_a_503_problem(member: APIClient, monkeypat
     def away(**_: Any) -> None:
         raise OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr("portal.usage.apis.workload_submit", away)
+    monkeypatch.setattr("portal.usage.apis.workloads.workload_submit", away)
     response = member.post("/api/v1/workloads/", BODY, format="json")
     assert "nothing was saved" in problem_require(response, 503)["detail"]
     assert "closed the connection" not in response.content.decode()
@@ -99,7 +99,7 @@ def test_a_fault_of_ours_is_a_500_problem_that_gives_nothing_away(
     def broken(**_: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("portal.usage.apis.workload_submit", broken)
+    monkeypatch.setattr("portal.usage.apis.workloads.workload_submit", broken)
     member.raise_request_exception = False
     response = member.post("/api/v1/workloads/", BODY, format="json")
     problem_require(response, 500)
