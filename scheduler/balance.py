@@ -178,6 +178,7 @@ def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy) -> list[Quota
     up. With a half-life each is rounded once to whole GPU-seconds.
     """
     window = capacity.window
+    present = list_present_shares(tree, window.now)
     pieces: list[list[Piece]] = [[] for _ in tree.parent]
     quotas: list[Quota] = [(0, 1)] * len(tree.parent)
     for node in tree.top_down:
@@ -188,7 +189,7 @@ def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy) -> list[Quota
             pieces[node] = multiply_pieces(pieces[tree.parent[node]], cut_pieces(steps, window, before=0))
         scale = PPM ** tree.depth[node]
         if capacity.seconds == 0:
-            quotas[node] = _present_quota(tree, node, scale, capacity)
+            quotas[node] = _present_quota(present[node], scale, capacity)
         elif window.half_life is None:
             total = sum(value * capacity.between(low, high) for low, high, value in pieces[node] if value)
             quotas[node] = (total * window.seconds, scale * capacity.seconds)
@@ -206,17 +207,16 @@ def _with_first_budget(tree: Tree, node: int, policy: Policy) -> list[Step]:
     return [(at - policy.first_budget_seconds, share), *steps]
 
 
-def present_share(tree: Tree, node: int, now: int) -> int:
-    """Product of the shares in force along the path, in PPM to the power of the depth."""
-    product = 1
-    while node != tree.root:
-        product *= value_at(tree.steps[node], now, before=0)
-        node = tree.parent[node]
-    return product
+def list_present_shares(tree: Tree, now: int) -> list[int]:
+    """Product of the shares in force along each node's path, in PPM to the power of its depth."""
+    shares = [1] * len(tree.parent)
+    for node in tree.top_down:
+        if node != tree.root:
+            shares[node] = shares[tree.parent[node]] * value_at(tree.steps[node], now, before=0)
+    return shares
 
 
-def _present_quota(tree: Tree, node: int, scale: int, capacity: Capacity) -> Quota:
-    share = present_share(tree, node, capacity.window.now)
+def _present_quota(share: int, scale: int, capacity: Capacity) -> Quota:
     if capacity.window.half_life is None:
         return share * capacity.gpus_now * capacity.window.seconds, scale
     whole = _weigh([(capacity.window.since, capacity.window.now, 1)], 1, capacity.window)
@@ -253,6 +253,7 @@ class Funds:
     usage: list[int]  # U: charged in the window plus unserved minimum runtimes, GPU-seconds
     allocated: list[int]  # GPUs running or held as protected or funded
     express: list[int]  # express GPU-seconds of the window
+    shares: list[int] = field(default_factory=list)  # of the cluster now, see list_present_shares
     never: list[bool] = field(default_factory=list)
     positive_limit: list[int] = field(default_factory=list)  # balance > 0  <=>  U <= limit
     return_limit: list[int] = field(default_factory=list)  # balance > margin  <=>  U <= limit
@@ -261,12 +262,14 @@ class Funds:
     burst: list[int] = field(default_factory=list)  # cap in GPUs, NEVER: none
     order_unit: list[int] = field(default_factory=list)
     order_weight: list[int] = field(default_factory=list)
+    told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
 
     def set_limits(self, now: int, policy: Policy) -> None:
         """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
+        self.shares = list_present_shares(self.tree, now)
         self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
         for node, (top, bottom) in enumerate(self.quotas):
-            never = top == 0 or present_share(self.tree, node, now) == 0
+            never = top == 0 or self.shares[node] == 0
             self.never.append(never)
             self.positive_limit.append(-1 if never else _below(top, bottom))
             self.return_limit.append(-1 if never else _below((PPM - policy.return_margin_ppm) * top, PPM * bottom))
@@ -327,8 +330,12 @@ class Funds:
         """Balance b = (Q - U) / Q in ppm, rounded down; None: never funded."""
         if self.never[node]:
             return None
-        top, bottom = self.quotas[node]
-        return (top - self.usage[node] * bottom) * PPM // top
+        used, known = self.told.get(node, (-1, 0))
+        if used != self.usage[node]:
+            top, bottom = self.quotas[node]
+            known = (top - self.usage[node] * bottom) * PPM // top
+            self.told[node] = self.usage[node], known
+        return known
 
 
 def _below(top: int, bottom: int) -> int:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduler.balance import Capacity, Funds, Tree, build_tree, compute_quotas, prepare_order, present_share
-from scheduler.facts import Facts, find_allocated
+from scheduler.balance import Capacity, Funds, Tree, build_tree, compute_quotas, prepare_order
+from scheduler.facts import GONE, Facts, find_allocated
 from scheduler.placement import Floor
 from scheduler.preemption import Pool, Victim, count_lost
 from scheduler.state import is_allocated
@@ -101,7 +101,6 @@ def lay_out(facts: Facts) -> Board:
     funds = _open_funds(facts, tree, window, charged, paths)
     floor = _open_floor(facts)
     largest = int((facts.pending.replicas * facts.pending.gpus_per_replica).max(initial=0))
-    weights = [present_share(tree, node, facts.now) for node in range(len(tree.parent))]
     unallocated = facts.standing == Standing.UNALLOCATED
     board = Board(
         facts=facts,
@@ -115,7 +114,7 @@ def lay_out(facts: Facts) -> Board:
         author_usage=_sum_authors(facts, charged, window),
         charged=charged,
         charged_paths=paths,
-        share_order=prepare_order(tree, weights),
+        share_order=prepare_order(tree, funds.shares),
         floor=floor,
         pool=Pool(floor, largest),
         started=np.zeros(len(facts.pending.id), dtype=bool),
@@ -216,9 +215,11 @@ def _sum_authors(facts: Facts, charged: Rows, window: Window) -> dict[tuple[int,
     leaf = [index.get(path[-1], NEVER) if path else NEVER for path in snapshot.paths]
     leaf += list(range(len(snapshot.projects.id)))
     project = np.array(leaf, dtype=np.int64)[charged.path]
-    pairs, number = np.unique(np.stack([project, charged.author]), axis=1, return_inverse=True)
-    sums = sum_groups(number.reshape(-1), pairs.shape[1], charged, window)
-    totals = dict(zip(zip(*pairs.tolist(), strict=True), sums, strict=True))
+    people, author = np.unique(charged.author, return_inverse=True)
+    packed, number = np.unique(project * (len(people) + 1) + author, return_inverse=True)
+    sums = sum_groups(number, len(packed), charged, window)
+    owners, whose = np.divmod(packed, len(people) + 1)
+    totals = dict(zip(zip(owners.tolist(), people[whose].tolist(), strict=True), sums, strict=True))
     attempts = facts.attempts
     unserved = _measure_unserved(facts, facts.standing == Standing.PROTECTED)
     rows = np.flatnonzero(unserved)
@@ -236,24 +237,29 @@ def _open_floor(facts: Facts) -> Floor:
     """
     hosts = facts.hosts
     floor = Floor(hosts.gpus.tolist(), hosts.block.tolist(), facts.schedulable.tolist())
-    coming: dict[tuple[int, int], int] = {}  # (taker's id, host): GPUs that its victims will free
-    taker = facts.attempts.taker.tolist()
-    allocated = find_allocated(facts).tolist()
-    for attempt, standing in enumerate(facts.standing.tolist()):
-        if standing == 0 or facts.held[attempt]:
-            continue
-        for host, gpus in facts.places[attempt].items():
-            floor.free[host] -= gpus
-            floor.kept[host] += gpus if allocated[attempt] else 0
-            if standing == Standing.STOPPING:
-                coming[taker[attempt], host] = coming.get((taker[attempt], host), 0) + gpus
+    occupied, kept = np.zeros(len(hosts.id), dtype=np.int64), np.zeros(len(hosts.id), dtype=np.int64)
+    there = ((facts.standing != GONE) & ~facts.held)[facts.place_attempt]
+    np.add.at(occupied, facts.place_host[there], facts.place_gpus[there])
+    allocated = find_allocated(facts)[facts.place_attempt]
+    np.add.at(kept, facts.place_host[allocated], facts.place_gpus[allocated])
+    coming = _list_coming(facts)
     for attempt in np.flatnonzero(facts.held).tolist():
         for host, gpus in facts.places[attempt].items():
-            floor.free[host] -= max(gpus - coming.get((int(facts.attempts.id[attempt]), host), 0), 0)
-            floor.kept[host] += gpus
+            occupied[host] += max(gpus - coming.get((int(facts.attempts.id[attempt]), host), 0), 0)
+    floor.free, floor.kept = (hosts.gpus - occupied).tolist(), kept.tolist()
     floor.free = [max(free, 0) if open_ else 0 for free, open_ in zip(floor.free, floor.schedulable, strict=True)]
     floor.index_hosts()
     return floor
+
+
+def _list_coming(facts: Facts) -> dict[tuple[int, int], int]:
+    """GPUs that victims will still free, by their taker's id and host."""
+    coming: dict[tuple[int, int], int] = {}
+    for attempt in np.flatnonzero(facts.standing == Standing.STOPPING).tolist():
+        taker = int(facts.attempts.taker[attempt])
+        for host, gpus in facts.places[attempt].items():
+            coming[taker, host] = coming.get((taker, host), 0) + gpus
+    return coming
 
 
 SHORT_TAKER_SECONDS = 300

@@ -47,6 +47,9 @@ class Facts:
     attempts: Attempts
     attempt_gpus: IntArray  # in total
     places: list[dict[int, int]]  # by attempt: GPUs by host index
+    place_attempt: IntArray  # the same as flat columns
+    place_host: IntArray
+    place_gpus: IntArray
     standing: IntArray
     held: BoolArray  # GPUs are being emptied for it
     schedulable: BoolArray  # by host
@@ -69,8 +72,8 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
     new_host, new_attempt = np.argsort(host_order), np.argsort(attempt_order)
     places: list[dict[int, int]] = [{} for _ in range(len(attempts.id))]
     gpus = snapshot.attempts.gpus_per_replica[rows.attempt] * rows.replicas
-    columns = (new_attempt[rows.attempt].tolist(), new_host[rows.host].tolist(), gpus.tolist())
-    for attempt, host, count in zip(*columns, strict=True):
+    columns = (new_attempt[rows.attempt], new_host[rows.host], gpus)
+    for attempt, host, count in zip(*(column.tolist() for column in columns), strict=True):
         places[attempt][host] = places[attempt].get(host, 0) + count
     return Facts(
         snapshot=snapshot,
@@ -81,6 +84,9 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
         attempts=attempts,
         attempt_gpus=attempts.replicas * attempts.gpus_per_replica,
         places=places,
+        place_attempt=columns[0],
+        place_host=columns[1],
+        place_gpus=columns[2],
         standing=attempts.standing.copy(),
         held=attempts.segments_at == NEVER,
         schedulable=hosts.schedulable.copy(),

@@ -21,7 +21,7 @@ from collections import Counter
 
 import numpy as np
 
-from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, present_share, value_at
+from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_present_shares, value_at
 from scheduler.state import State
 from scheduler.types import (
     ALLOCATED,
@@ -166,10 +166,9 @@ class _Check:
         ):
             return
         tree = build_tree(self.snapshot.projects, self.snapshot.shares)
-        allocated = self._count_allocated(tree)
-        for project in self._list_charged():
-            for node in tree.path_of[project]:
-                self._check_node(tree, node, allocated)
+        allocated, shares = self._count_allocated(tree), list_present_shares(tree, self.snapshot.now)
+        for node in {node for project in self._list_charged() for node in tree.path_of[project]}:
+            self._check_node(tree, node, allocated[node], shares[node])
         self._check_overdraw(tree)
 
     def _list_charged(self) -> set[int]:
@@ -205,13 +204,13 @@ class _Check:
                     standing[number] = Standing.STOPPING
         return standing
 
-    def _check_node(self, tree: Tree, node: int, allocated: list[int]) -> None:
-        now, project = self.snapshot.now, int(self.snapshot.projects.id[tree.project_of[node]])
-        if present_share(tree, node, now) == 0:
+    def _check_node(self, tree: Tree, node: int, allocated: int, share: int) -> None:
+        project = int(self.snapshot.projects.id[tree.project_of[node]])
+        if share == 0:
             raise InvariantBroken(f"5: project {project} has no share now and is charged")
-        cap = value_at(tree.burst_steps[node], now, before=NEVER)
-        if cap != NEVER and allocated[node] > cap:
-            raise InvariantBroken(f"5: project {project} has {allocated[node]} GPUs allocated, burst cap {cap}")
+        cap = value_at(tree.burst_steps[node], self.snapshot.now, before=NEVER)
+        if cap != NEVER and allocated > cap:
+            raise InvariantBroken(f"5: project {project} has {allocated} GPUs allocated, burst cap {cap}")
 
     def _check_overdraw(self, tree: Tree) -> None:
         """No project that a funded start is charged to is left below the overdraw limit."""

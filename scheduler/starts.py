@@ -32,7 +32,7 @@ class Limits:
         self.balance = np.zeros(count, dtype=bool)
         self.margin = np.zeros(count, dtype=bool)
         self.contract, self.express, self.burst = (np.full(count, ENDLESS, dtype=np.int64) for _ in range(3))
-        for project in np.unique(projects).tolist():
+        for project in np.flatnonzero(np.bincount(projects, minlength=count)).tolist():
             path = board.path(project)
             self.balance[project] = funds.has_balance(path)
             self.margin[project] = all(funds.usage[node] <= funds.return_limit[node] for node in path)

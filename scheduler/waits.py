@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scheduler.balance import present_share
 from scheduler.board import Board
 from scheduler.ordering import estimate_positions, sum_before
-from scheduler.starts import Shapes, find_free_runners, find_fundable
+from scheduler.starts import Limits, Shapes, find_free_runners, find_fundable
 from scheduler.types import (
     NEVER,
     PPM,
@@ -46,7 +45,7 @@ def list_waits(board: Board, shapes: Shapes) -> Waits:
     for queue, allocated in ((FUNDABLE, True), (UNALLOCATED, False)):
         _count_positions(board, np.flatnonzero((kind == queue) & ~board.started), allocated, position, ahead)
     kind[(kind == FUNDABLE) & (position == 1)] = FIRST
-    shared = _share_reasons(board, kind, rows)
+    shared = _share_reasons(board, shapes, kind, rows)
     return Waits(tuple(pending.id[rows].tolist()), shared, tuple(position[rows].tolist()), tuple(ahead[rows].tolist()))
 
 
@@ -84,7 +83,7 @@ def _weigh_nodes(board: Board, allocated: bool) -> tuple[list[float], list[float
             0.0 if never else top / bottom for never, (top, bottom) in zip(funds.never, funds.quotas, strict=True)
         ]
         return [float(used) for used in funds.usage], weights
-    shares = [present_share(tree, node, board.now) / PPM ** tree.depth[node] for node in range(len(tree.parent))]
+    shares = [share / PPM**depth for share, depth in zip(funds.shares, tree.depth, strict=True)]
     return [float(used) for used in board.unallocated_usage], shares
 
 
@@ -124,40 +123,39 @@ def _author_keys(board: Board, rows: IntArray, charge: IntArray, order: tuple[st
 # ---------------------------------------------------------------- reasons
 
 
-def _share_reasons(board: Board, kind: IntArray, rows: IntArray) -> tuple[Reason, ...]:
+def _share_reasons(board: Board, shapes: Shapes, kind: IntArray, rows: IntArray) -> tuple[Reason, ...]:
     """A reason for each row; like cases are worked out once."""
-    pending = board.facts.pending
     words = _Words(board)
-    makers: dict[int, Callable[[int, int, int], Reason]] = {
+    makers: dict[int, Callable[[int], Reason]] = {
         TOO_LARGE: words.too_large,
-        FUNDABLE: lambda project, replicas, gpus: reason(Code.WAITING_TURN),
-        FIRST: lambda project, replicas, gpus: words.full(),
+        FUNDABLE: lambda row: reason(Code.WAITING_TURN),
+        FIRST: words.full,
         CAPPED: words.capped,
         UNALLOCATED: words.unallocated,
         UNFUNDED: words.unfunded,
     }
-    made: dict[tuple[int, ...], Reason] = {}
-    shared = []
-    columns = (kind, pending.project, pending.replicas, pending.gpus_per_replica, pending.min_runtime_seconds)
-    for which, project, replicas, gpus, contract in zip(*(column[rows].tolist() for column in columns), strict=True):
-        case = _name_case(which, project, replicas, gpus, contract)
-        known = made.get(case)
-        if known is None:
-            words.contract = contract
-            known = made[case] = makers[which](project, replicas, gpus)
-        shared.append(known)
-    return tuple(shared)
+    case = _name_cases(board, shapes, kind)[rows]
+    _, firsts, which = np.unique(case, return_index=True, return_inverse=True)
+    made = np.empty(len(firsts), dtype=object)
+    for number, row in enumerate(rows[firsts].tolist()):
+        made[number] = makers[int(kind[row])](row)
+    return tuple(made[which].tolist())
 
 
-def _name_case(kind: int, project: int, replicas: int, gpus: int, contract: int) -> tuple[int, ...]:
-    """What a reason of that kind depends on."""
-    if kind in (FUNDABLE, FIRST):
-        return (kind,)
-    if kind == TOO_LARGE:
-        return kind, replicas, gpus
-    if kind == CAPPED:
-        return kind, project
-    return kind, project, replicas * gpus, contract
+def _name_cases(board: Board, shapes: Shapes, kind: IntArray) -> IntArray:
+    """A number for all that a row's reason depends on: its kind, and of project and size what matters.
+
+    A spent or missing budget is the same for all work of a project; what stands against a burst
+    cap or a contract depends on the size, too.
+    """
+    pending = board.facts.pending
+    sizes = (pending.replicas * pending.gpus_per_replica) << 32 | pending.min_runtime_seconds
+    _, size = np.unique(sizes, return_inverse=True)
+    sized = Limits(board, pending.project).balance[pending.project] | (pending.min_runtime_seconds == 0)
+    detail = np.where(kind == TOO_LARGE, shapes.number, 0)
+    detail = np.where((kind >= UNALLOCATED) & sized, size + 1, detail)
+    project = np.where(kind >= CAPPED, pending.project, 0)
+    return np.asarray((kind * len(board.tree.leaf_of) + project) * (len(size) + 2) + detail)
 
 
 class _Words:
@@ -165,19 +163,19 @@ class _Words:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.contract = 0
         self._recovery: dict[int, int | None] = {}
         self._outflow: Outflow | None = None
 
-    def too_large(self, project: int, replicas: int, gpus: int) -> Reason:
+    def too_large(self, row: int) -> Reason:
         """No host of that size, whatever its state; or none that takes attempts."""
         facts = self.board.facts
+        replicas, gpus = int(facts.pending.replicas[row]), int(facts.pending.gpus_per_replica[row])
         numbers = {"replicas": replicas, "gpus_per_replica": gpus, "largest_gpus": int(facts.hosts.gpus.max(initial=0))}
         if int((facts.hosts.gpus // gpus).sum()) < replicas:
             return reason(Code.NO_HOST_OF_SIZE, **numbers)
         return reason(Code.NO_SCHEDULABLE_HOST, **numbers, schedulable_hosts=int(facts.schedulable.sum()))
 
-    def full(self) -> Reason:
+    def full(self, row: int) -> Reason:
         """First in line, and all that could be taken is not enough."""
         attempts, now = self.board.facts.attempts, self.board.now
         ends = (attempts.running_at + attempts.contract_seconds)[
@@ -187,22 +185,24 @@ class _Words:
         numbers = {"next_end_at": int(ends.min())} if len(ends) else {}
         return reason(Code.FULL_OF_PROTECTED, **numbers)
 
-    def capped(self, project: int, replicas: int, gpus: int) -> Reason:
+    def capped(self, row: int) -> Reason:
         """The project runs as much unallocated as it may."""
-        cap = self.board.policy.unallocated_cap_gpus or 0
+        cap, project = self.board.policy.unallocated_cap_gpus or 0, int(self.board.facts.pending.project[row])
         running = self.board.unallocated_gpus[project]
         return reason(Code.UNALLOCATED_CAP, project=self._id(project), cap_gpus=cap, running_gpus=running)
 
-    def unallocated(self, project: int, replicas: int, gpus: int) -> Reason:
+    def unallocated(self, row: int) -> Reason:
         """It queues for idle GPUs; and why its budget does not carry it, if it asks for a contract."""
-        if self.contract == 0:
+        if self.board.facts.pending.min_runtime_seconds[row] == 0:
             return reason(Code.UNALLOCATED_QUEUE)
-        return Reason(Code.UNALLOCATED_QUEUE, self.unfunded(project, replicas, gpus).numbers)
+        return Reason(Code.UNALLOCATED_QUEUE, self.unfunded(row).numbers)
 
-    def unfunded(self, project: int, replicas: int, gpus: int) -> Reason:
+    def unfunded(self, row: int) -> Reason:
         """Which project can't fund it, and what would change that."""
-        funds, total = self.board.funds, replicas * gpus
-        obstacle = funds.find_obstacle(self.board.path(project), total, total * self.contract)
+        funds, pending = self.board.funds, self.board.facts.pending
+        path = self.board.path(int(pending.project[row]))
+        total = int(pending.replicas[row] * pending.gpus_per_replica[row])
+        obstacle = funds.find_obstacle(path, total, total * int(pending.min_runtime_seconds[row]))
         if obstacle is None:  # not reached: a workload without an obstacle is fundable
             return reason(Code.WAITING_TURN)
         node, code = obstacle
@@ -215,7 +215,7 @@ class _Words:
         if code == Code.UNFUNDED:
             recovery = self._recovers_at(node)
             return reason(code, **who, balance_ppm=balance, **({} if recovery is None else {"recovers_at": recovery}))
-        longest = min((funds.contract_limit[one] - funds.usage[one]) // total for one in self.board.path(project))
+        longest = min((funds.contract_limit[one] - funds.usage[one]) // total for one in path)
         return reason(code, **who, balance_ppm=balance, longest_seconds=max(longest, 0))
 
     def _recovers_at(self, node: int) -> int | None:
@@ -246,7 +246,7 @@ def list_balances(board: Board) -> tuple[ProjectBalance, ...]:
         ProjectBalance(
             project=ids[tree.project_of[node]],
             own=tree.is_own(node),
-            share_ppm=present_share(tree, node, board.now) * PPM // PPM ** tree.depth[node],
+            share_ppm=funds.shares[node] * PPM // PPM ** tree.depth[node],
             quota_gpu_seconds=funds.quotas[node][0] // funds.quotas[node][1],
             usage_gpu_seconds=funds.usage[node],
             unallocated_gpu_seconds=board.unallocated_usage[node],

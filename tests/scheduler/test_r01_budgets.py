@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from scheduler.balance import build_tree, present_share
+from scheduler.balance import build_tree, list_present_shares
 from scheduler.types import NEVER, PPM, Projects, ShareSteps, SnapshotRefused
 from tests.scheduler.world import DAY, T0, WEEK, World, balance_of, table
 
@@ -31,7 +31,7 @@ def test_the_product_is_exact_however_deep_the_tree() -> None:
         world.project(name, 33.3333, parent=parent)
         parent = name
     tree = build_tree(world.state.projects, world.state.shares)
-    share = Fraction(present_share(tree, world.names["f"], T0), PPM**6)
+    share = Fraction(list_present_shares(tree, T0)[world.names["f"]], PPM**6)
     assert share == Fraction(333_333, PPM) ** 6
 
 
