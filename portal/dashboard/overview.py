@@ -51,8 +51,14 @@ def pyramid_figures(current: Any, previous: Any, before: str) -> list[Figure]:
 def _figure(what: str, ratio: float | None, previous: float | None, note: str, before: str) -> Figure:
     if ratio is None:
         return Figure(what, "–", "", note, None)
-    words, unit = percent_words(round(ratio * PPM)).rsplit(" ", 1)
-    return Figure(what, words, unit, note, ratio_change(ratio, previous, before=before))
+    return Figure(what, _percent(ratio), "%", note, ratio_change(ratio, previous, before=before))
+
+
+def _percent(ratio: float) -> str:
+    """Without decimals from 10 % up, but never 100 while something is missing."""
+    if 0.995 <= ratio < 1:
+        return f"{min(ratio * 100, 99.9):.1f}"
+    return percent_words(round(ratio * PPM)).removesuffix(" %")
 
 
 def _lost_words(current: Any) -> str:

@@ -11,6 +11,7 @@ from django.shortcuts import render
 
 from portal.common.errors import Forbidden, Refused
 from portal.common.models import AuditEntry
+from portal.common.units import percent_words
 from portal.dashboard.forms import as_json
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import listing_of
@@ -72,6 +73,9 @@ def changes_of(entry: AuditEntry) -> list[FieldChange]:
 def _words(value: Any) -> str:
     if value is None:
         return "–"
+    if isinstance(value, dict) and "share_ppm" in value:
+        cap = value.get("burst_gpus")
+        return percent_words(value["share_ppm"]) + (f", at most {cap} GPUs" if cap is not None else "")
     return value if isinstance(value, str) else as_json(value)
 
 
