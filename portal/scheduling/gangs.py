@@ -15,6 +15,8 @@ from portal.workloads.models import Attempt, AttemptState, GpuClaim, Outcome, Re
 from scheduler.types import Policy
 
 LOST_DETAIL = "The host no longer has it."
+LOST_DETAILS = (LOST_DETAIL, "lost")
+"""What is said of replicas that the host had and has no more, by us and by its agent."""
 
 
 def gang_follow(step: Round, attempt: Attempt, host: Host, hearing: Hearing, policy: Policy) -> None:
@@ -71,13 +73,20 @@ def _end_if_over(step: Round, attempt: Attempt, statuses: list[ReplicaStatus], p
     exited = [status for status in statuses if status.freed_at is not None]
     bad = [status for status in exited if status.exit_code != 0]
     if bad:
-        lost = all(status.exit_code is None for status in bad)
-        cause = Outcome.HOST_FAILED if lost else Outcome.FAILED
+        cause = _cause_of(bad)
         grace = grace_seconds_of(attempt, policy)
         attempts_stop(step, [Stop(attempt, cause, grace, text=_failure_words(bad[0]))])
     elif len(exited) == attempt.workload.replicas:
         attempt_release(step, attempt, _hosts_of(statuses))
         attempt_end(step, attempt, outcome=Outcome.SUCCEEDED, exit_code=0, text="All replicas exited with 0.")
+
+
+def _cause_of(bad: list[ReplicaStatus]) -> Outcome:
+    """The workload's own failure outranks the host's: a replica that could not be started at all is no lost one."""
+    if any(status.exit_code is not None for status in bad):
+        return Outcome.FAILED
+    never_ran = any(status.running_at is None and status.detail not in LOST_DETAILS for status in bad)
+    return Outcome.START_FAILED if never_ran else Outcome.HOST_FAILED
 
 
 def _failure_words(status: ReplicaStatus) -> str:
@@ -97,11 +106,23 @@ def _release_freed(step: Round, attempt: Attempt, statuses: list[ReplicaStatus])
     if free:
         attempt_release(step, attempt, free)
     if free == set(held):
-        codes = [status.exit_code for status in statuses if status.exit_code]
-        bad = [status for status in statuses if status.exit_code != 0 and status.freed_at is not None]
-        outcome = Outcome(attempt.stop_cause)
-        words = _failure_words(bad[0]) if bad and outcome in (Outcome.FAILED, Outcome.HOST_FAILED) else ""
-        attempt_end(step, attempt, outcome=outcome, exit_code=codes[0] if codes else None, text=words)
+        _end_stopped(step, attempt, statuses)
+
+
+def _end_stopped(step: Round, attempt: Attempt, statuses: list[ReplicaStatus]) -> None:
+    """Its outcome is why it was stopped; words name the replica that was the cause, the first to go."""
+    outcome = Outcome(attempt.stop_cause)
+    bad = sorted(
+        (status for status in statuses if status.exit_code != 0), key=lambda status: status.freed_at or step.now
+    )
+    causes = {
+        Outcome.FAILED: [status for status in bad if status.exit_code is not None],
+        Outcome.HOST_FAILED: [status for status in bad if status.exit_code is None],
+        Outcome.START_FAILED: [status for status in bad if status.exit_code is None],
+    }.get(outcome, [])
+    codes = [status.exit_code for status in [*causes, *bad] if status.exit_code is not None]
+    text = _failure_words(causes[0]) if causes else ""
+    attempt_end(step, attempt, outcome=outcome, exit_code=codes[0] if codes else None, text=text)
 
 
 def _hosts_of(statuses: list[ReplicaStatus]) -> set[int]:

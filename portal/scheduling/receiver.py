@@ -17,7 +17,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 from django.conf import settings  # noqa: E402 - Django's settings module must be named first
 from django.db import OperationalError, connection, transaction  # noqa: E402 - as above
 from django.utils import timezone  # noqa: E402 - as above
-from kombu import Exchange, Queue  # noqa: E402 - as above
+from kombu.entity import Exchange, Queue  # noqa: E402 - as above
 
 from portal.common import messages  # noqa: E402 - as above
 from portal.common.units import whole_second  # noqa: E402 - as above

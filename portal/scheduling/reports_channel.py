@@ -9,11 +9,12 @@ import binascii
 import json
 import logging
 import uuid
+from queue import Empty
 from typing import Any
 
 from celery.app.amqp import AMQP
-from kombu import Connection
-from kombu.transport.redis import Channel, Empty, Transport
+from kombu.connection import Connection
+from kombu.transport.redis import Channel, Transport
 
 from portal.common.messages import REPORT_TASK, REPORT_TEXT_CHARACTERS, REPORTS_QUEUE, Malformed
 

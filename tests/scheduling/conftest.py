@@ -1,4 +1,4 @@
-"""A small lab under the scheduler: two projects at 50 % each, a cluster of two hosts of 8 GPUs, and a clock of seconds."""
+"""A small lab under the scheduler: two projects at 50 % each, two hosts of 8 GPUs, and a clock of seconds."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
