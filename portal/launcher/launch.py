@@ -29,9 +29,9 @@ from portal.launcher.shutdown import BROKER, DATABASE, everything_stop
 from portal.launcher.supervisor import Popen, Supervisor, say
 from portal.launcher.valkey import Valkey
 from portal.launcher.waiting import until
-from portal.launcher.watcher import watcher_start
+from portal.launcher.watcher import Guard
 
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -51,17 +51,17 @@ def launch(options: Options) -> None:
         listener = held.enter_context(listener_open(options.port))
         everything_stop(folder.run, folder.agent)
         wake = held.enter_context(stop_signals())
-        watcher = watcher_start(folder.run, attempts_folder=folder.agent, keep=(lock,))
+        guard = Guard(folder.run, folder.agent, lock)
         services = Services(folder, launch_id=uuid.uuid4().hex)
         try:
             supervisor = bring_up(options, services, listener.fileno(), began_at)
-            supervisor.run(wake)
+            supervisor.run(wake, guard.check)
         except StopAsked:
             say("\nStopping: workloads, portal, broker and database end.")
         except OSError as error:
             raise disk_error(folder, error) from error
         finally:
-            take_down(watcher, services)
+            take_down(guard, services)
     say("Stopped.")
 
 
@@ -187,17 +187,14 @@ def answers(address: str) -> bool:
         return False
 
 
-def take_down(watcher: Popen, services: Services) -> None:
+def take_down(guard: Guard, services: Services) -> None:
     """Closing the pipe is what makes the watcher end everything; we collect our children meanwhile."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    if watcher.poll() is not None:
-        everything_stop(services.folder.run, services.folder.agent)
-    if watcher.stdin is not None:
-        watcher.stdin.close()
+    guard.end()
     for child in services.children.values():
         child.wait()
-    watcher.wait()
+    guard.wait()
 
 
 def disk_error(folder: Folder, error: OSError) -> Exception:

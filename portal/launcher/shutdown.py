@@ -110,7 +110,9 @@ class Runner(NamedTuple):
 
 def runners_read(attempts_folder: Path) -> list[Runner]:
     """The runners of replicas that have not ended."""
-    paths = [path for path in attempts_folder.glob("**/runner.json") if not path.with_name("exit.json").exists()]
+    # No deeper: below that are the workloads' own folders, in which anybody could write such a file.
+    found = attempts_folder.glob("attempts/*/runner.json")
+    paths = [path for path in found if not path.with_name("exit.json").exists()]
     return [runner for path in paths if (runner := runner_read(path)) is not None]
 
 

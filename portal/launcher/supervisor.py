@@ -101,10 +101,11 @@ class Supervisor:
         kept.started_at, kept.again_at = now, None
         self.services.add(kept.name, kept.kind, kept.child)
 
-    def run(self, wake: int) -> None:
+    def run(self, wake: int, also: Callable[[], None]) -> None:
         """Look whenever a signal wakes us, and once a second; the caller's signals end it."""
         while True:
             self.tick()
+            also()
             ready, _, _ = select.select([wake], [], [], TICK_SECONDS)
             if ready:
                 os.read(wake, 4096)

@@ -34,6 +34,40 @@ def watcher_start(
     )
 
 
+class Guard:
+    """A watcher that is replaced when it is killed, so that a launch is never without one for long."""
+
+    def __init__(self, run_folder: Path, attempts_folder: Path, lock: int) -> None:
+        self.run_folder = run_folder
+        self.attempts_folder = attempts_folder
+        self.lock = lock
+        self.watcher = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """A watcher of this launch."""
+        return watcher_start(self.run_folder, attempts_folder=self.attempts_folder, keep=(self.lock,))
+
+    def check(self) -> None:
+        """Replace a watcher that is gone."""
+        if self.watcher.poll() is not None:
+            self.pipe_close()
+            self.watcher = self.start()
+
+    def end(self) -> None:
+        """Have everything ended. Returns at once; `wait` is for when our children are collected."""
+        self.check()
+        self.pipe_close()
+
+    def wait(self) -> None:
+        """Until the watcher has done its work."""
+        self.watcher.wait()
+
+    def pipe_close(self) -> None:
+        """Let go of the pipe."""
+        if self.watcher.stdin is not None:
+            self.watcher.stdin.close()
+
+
 def main() -> None:
     """Wait for the launcher's end, then clear up after it."""
     parser = argparse.ArgumentParser()
