@@ -16,7 +16,7 @@ from portal.clusters.models import Cluster, Host, HostEvent, HostSpan, HostState
 from portal.clusters.policies import policy_problems
 from portal.clusters.selectors import policy_values
 from portal.common.errors import Conflict, FieldError, Forbidden, Refused
-from portal.common.messages import pass_request
+from portal.common.messages import HOST_NAME, pass_request
 from portal.common.services import audit_record
 from portal.common.units import whole_second
 from portal.projects.models import User
@@ -210,8 +210,8 @@ def host_register(
 
 def _register_checked(name: str, gpus: int, public_key: bytes | None) -> None:
     errors = []
-    if not 1 <= len(name) <= 100 or not all(letter.isalnum() or letter in "-._" for letter in name):
-        sentence = "A host's name has 1 to 100 letters, digits, '-', '.' or '_'."
+    if not HOST_NAME.fullmatch(name):
+        sentence = "A host's name has 1 to 100 letters, digits, '-', '.' or '_', a letter or digit first."
         errors.append(FieldError("name", "invalid", sentence))
     if isinstance(gpus, bool) or not isinstance(gpus, int) or not 1 <= gpus <= HOST_GPUS_MAX:
         errors.append(FieldError("gpus", "invalid", f"A host has 1 to {HOST_GPUS_MAX} GPUs."))

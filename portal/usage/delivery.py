@@ -69,9 +69,11 @@ class HourlyDelivery:
     delivered: dict[int, list[int]]
 
 
-def delivery(*, cluster: Cluster, start: datetime, end: datetime) -> dict[int, Delivery]:
+def delivery(
+    *, cluster: Cluster, start: datetime, end: datetime, columns: SegmentColumns | None = None
+) -> dict[int, Delivery]:
     """Every project's owed and delivered GPU-seconds, its whole subtree counted."""
-    hourly = delivery_by_hour(cluster=cluster, start=start, end=end)
+    hourly = delivery_by_hour(cluster=cluster, start=start, end=end, columns=columns)
     return {
         project_id: Delivery(sum(owed), sum(hourly.delivered[project_id])) for project_id, owed in hourly.owed.items()
     }
@@ -83,13 +85,19 @@ def delivery_mean(deliveries: Iterable[Delivery]) -> float | None:
     return sum(ratios) / len(ratios) if ratios else None
 
 
-def delivery_by_hour(*, cluster: Cluster, start: datetime, end: datetime) -> HourlyDelivery:
-    """Owed and delivered, hour by hour. Six queries, whatever the size of tree and ledger."""
+def delivery_by_hour(
+    *, cluster: Cluster, start: datetime, end: datetime, columns: SegmentColumns | None = None
+) -> HourlyDelivery:
+    """Owed and delivered, hour by hour. Six queries, whatever the size of tree and ledger.
+
+    `columns`: the cluster's segments of this range, if the caller has read them already.
+    """
     edges = hour_edges(start, end)
     parents: Parents = dict(Project.objects.order_by("depth", "pk").values_list("pk", "parent_id"))
     demand = _demand(cluster, start, end, edges, parents)
     entitled = _entitled(cluster, start, end, edges, parents)
-    columns = window_segments(cluster=cluster, start=start, end=end)
+    if columns is None:
+        columns = window_segments(cluster=cluster, start=start, end=end)
     delivered = _delivered(columns, edges, parents)
     owed = {project_id: np.minimum(entitled[project_id], demand[project_id]) for project_id in parents}
     return HourlyDelivery(

@@ -6,7 +6,7 @@ from datetime import datetime
 from portal.budgets.selectors import budgets_at
 from portal.clusters.models import Cluster, Host, HostState
 from portal.projects.models import Project
-from portal.usage.columns import STANDINGS, gpu_seconds_each, row_fetch, step_edges, window_segments
+from portal.usage.columns import STANDINGS, SegmentColumns, gpu_seconds_each, row_fetch, step_edges, window_segments
 from portal.usage.delivery import Delivery, delivery
 from portal.usage.occupancy import capacity_between
 
@@ -100,7 +100,7 @@ def pyramid(*, cluster: Cluster, start: datetime, end: datetime, project: Projec
     occupied = {name: int(each[columns.standing == index].sum()) for index, name in enumerate(STANDINGS)}
     held, elsewhere = _held_and_unschedulable(cluster, start, end, project)
     idle = max(schedulable - (sum(occupied.values()) - elsewhere) - held, 0)
-    counted = _counted(cluster, start, end, project)
+    counted = _counted(cluster, start, end, project, columns if project is None else None)
     return Pyramid(
         start=start,
         end=end,
@@ -133,9 +133,11 @@ def _held_and_unschedulable(
     return int(held), int(elsewhere)
 
 
-def _counted(cluster: Cluster, start: datetime, end: datetime, project: Project | None) -> list[Delivery]:
+def _counted(
+    cluster: Cluster, start: datetime, end: datetime, project: Project | None, columns: SegmentColumns | None
+) -> list[Delivery]:
     """The projects over which impact is summed: the one asked for, or the leaves of the budget tree."""
-    found = delivery(cluster=cluster, start=start, end=end)
+    found = delivery(cluster=cluster, start=start, end=end, columns=columns)
     if project is not None:
         return [found[project.pk]]
     with_budget = {pk for pk, line in budgets_at(cluster=cluster, at=end).items() if line.share_ppm}
