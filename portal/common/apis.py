@@ -17,8 +17,12 @@ Rows = list[dict[str, Any]]
 
 
 class RowsView(ListAPIView[Any]):
-    """A list. `rows` turns one page of the filtered queryset into answers, in a number of queries of its own."""
+    """A list. `rows` turns one page of the filtered queryset into answers, in a number of queries of its own.
 
+    With `fields` a page comes as their values, else as objects.
+    """
+
+    fields: tuple[str, ...] = ()
     filter_backends = [StrictFilterBackend]
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:

@@ -25,9 +25,10 @@ class ProjectList(RowsView):
     queryset = Project.objects.all()
     serializer_class = ProjectSerializer
     filterset_class = ProjectFilter
+    fields = FIELDS
 
     def get_queryset(self) -> QuerySet[Any]:
-        found: QuerySet[Any] = projects_visible(user=person(self.request)).order_by("path").values(*FIELDS)
+        found: QuerySet[Any] = projects_visible(user=person(self.request)).order_by("path")
         return found
 
     def rows(self, page: Any) -> Rows:

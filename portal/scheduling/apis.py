@@ -19,10 +19,11 @@ class BudgetList(RowsView):
     queryset = BudgetLine.objects.all()
     serializer_class = BudgetSerializer
     filterset_class = BudgetFilter
+    fields = LINE_FIELDS
 
     def get_queryset(self) -> QuerySet[Any]:
         lines: QuerySet[Any] = budget_lines_visible(user=person(self.request), at=whole_second(timezone.now()))
-        return lines.order_by("change__cluster__name", "project__path").values(*LINE_FIELDS)
+        return lines.order_by("change__cluster__name", "project__path")
 
     def rows(self, page: Any) -> Rows:
         return budget_rows(page=page, at=whole_second(timezone.now()))

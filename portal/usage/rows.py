@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import BigIntegerField, F, QuerySet, Sum
-from django.db.models.functions import Cast, Coalesce, Extract
+from django.db.models import QuerySet
 
 from portal.projects.models import User
-from portal.usage.models import Segment
-from portal.workloads.models import CHARGED_STANDINGS, Attempt, GpuClaim, Standing, Workload, WorkloadState
+from portal.usage.selectors import charged_by_workload
+from portal.workloads.models import Attempt, GpuClaim, Standing, Workload, WorkloadState
 
 WORKLOAD_FIELDS = (
     "id", "name", "project__path", "author__username", "replicas", "gpus_per_replica", "min_runtime_seconds",
@@ -33,7 +32,7 @@ def workload_rows(*, page: Iterable[dict[str, Any]], now: datetime) -> list[dict
     ids = [row["id"] for row in rows]
     clusters = clusters_of(workload_ids=ids)
     attempts = attempts_of(workload_ids=ids)
-    charges = charged_of(workload_ids=ids, now=now)
+    charges = charged_by_workload(workload_ids=ids, at=now)
     return [
         {
             **{_RENAMED.get(name, name): value for name, value in row.items() if name not in _HIDDEN},
@@ -42,7 +41,7 @@ def workload_rows(*, page: Iterable[dict[str, Any]], now: datetime) -> list[dict
             "reason": reason_of(row),
             "queue": queue_of(row),
             "attempts": attempts[row["id"]],
-            "charged_gpu_seconds": charges.get(row["id"], 0),
+            "charged_gpu_seconds": charges[row["id"]],
         }
         for row in rows
     ]
@@ -80,13 +79,6 @@ def clusters_of(*, workload_ids: list[int]) -> dict[int, list[str]]:
     for workload_id, name in through.values_list("workload_id", "cluster__name"):
         names[workload_id].append(name)
     return names
-
-
-def charged_of(*, workload_ids: list[int], now: datetime) -> dict[int, int]:
-    """GPU-seconds charged to each workload up to `now`; absent: none."""
-    seconds = Cast(Extract(Coalesce("end_at", now) - F("start_at"), "epoch"), BigIntegerField())
-    charged = Segment.objects.filter(workload_id__in=workload_ids, standing__in=CHARGED_STANDINGS, start_at__lte=now)
-    return dict(charged.order_by().values_list("workload_id").annotate(total=Sum(F("gpus") * seconds)))
 
 
 def attempts_of(*, workload_ids: list[int]) -> dict[int, list[dict[str, Any]]]:

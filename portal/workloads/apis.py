@@ -25,9 +25,10 @@ class HostList(RowsView):
     queryset = Host.objects.all()
     serializer_class = HostSerializer
     filterset_class = HostFilter
+    fields = FIELDS
 
     def get_queryset(self) -> QuerySet[Any]:
-        found: QuerySet[Any] = hosts_installed().select_related(None).order_by("name").values(*FIELDS)
+        found: QuerySet[Any] = hosts_installed().select_related(None).order_by("name")
         return found
 
     def rows(self, page: Any) -> Rows:

@@ -8,6 +8,7 @@ from rest_framework.exceptions import ValidationError
 
 from portal.clusters.filters import cluster_of_parameter
 from portal.common.filters import MomentFilter
+from portal.projects.models import Project
 from portal.projects.references import project_of_parameter
 from portal.workloads.models import Workload, WorkloadState
 
@@ -43,7 +44,8 @@ class WorkloadFilter(django_filters.FilterSet):  # type: ignore[misc]
 
     def project_filter(self, queryset: QuerySet[Workload], name: str, value: str) -> QuerySet[Workload]:
         top = project_of_parameter(user=self.request.user, name=name, value=value)
-        return queryset.filter(Q(project=top) | Q(project__path__startswith=f"{top.path}/"))
+        below = Project.objects.filter(Q(pk=top.pk) | Q(path__startswith=f"{top.path}/"))
+        return queryset.filter(project__in=list(below.values_list("pk", flat=True)))
 
     def cluster_filter(self, queryset: QuerySet[Workload], name: str, value: str) -> QuerySet[Workload]:
         return queryset.filter(clusters=cluster_of_parameter(value))

@@ -36,9 +36,10 @@ class WorkloadList(RowsView):
     queryset = Workload.objects.all()
     serializer_class = WorkloadRowSerializer
     filterset_class = WorkloadFilter
+    fields = WORKLOAD_FIELDS
 
     def get_queryset(self) -> QuerySet[Any]:
-        found: QuerySet[Any] = workloads_visible(user=person(self.request)).order_by("-pk").values(*WORKLOAD_FIELDS)
+        found: QuerySet[Any] = workloads_visible(user=person(self.request)).order_by("-pk")
         return found
 
     def rows(self, page: Any) -> Rows:
