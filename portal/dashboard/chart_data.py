@@ -8,6 +8,7 @@ import numpy as np
 from django.db.models import BigIntegerField, Count, F, Q, Sum
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Coalesce, Extract, Greatest, Least
+from numpy.typing import NDArray
 
 from portal.clusters.models import Cluster
 from portal.common.units import moment_of
@@ -71,8 +72,8 @@ def waits_by_project(samples: WaitColumns, names: Mapping[int, str]) -> dict[str
     }
 
 
-def _rising(samples: WaitColumns, chosen: object) -> list[int]:
-    return sorted(samples.wait_seconds[chosen].tolist())  # type: ignore[index]
+def _rising(samples: WaitColumns, chosen: NDArray[np.bool_]) -> list[int]:
+    return sorted(samples.wait_seconds[chosen].tolist())
 
 
 def wait_steps(samples: WaitColumns, edges: list[datetime]) -> dict[str, list[WaitStep]]:

@@ -36,7 +36,7 @@ class RowFields:
     @property
     def errors(self) -> list[str]:
         fields = (self.percent, self.gpus, self.hours, self.burst, self.shown)
-        return [error for field in fields for error in field.errors]
+        return [str(error) for field in fields for error in field.errors]
 
     @property
     def theirs_words(self) -> str:
@@ -67,7 +67,7 @@ class LevelForm(forms.Form):
         label="Reason",
         max_length=10_000,
         help_text="What the others read in the history: why, and what should come of it.",
-        widget=forms.Textarea(attrs={"rows": 2, "class": "form-control"}),
+        widget=forms.Textarea(attrs={"rows": 2, "class": "prose"}),
         error_messages={"required": "Give the reason for this change."},
     )
 

@@ -5,12 +5,13 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_http_methods
 
 from portal.dashboard.frame import frame_of
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 def page(view: View) -> View:
@@ -30,7 +31,7 @@ def action(view: View) -> View:
 
 def _guarded(view: View, methods: list[str]) -> View:
     @wraps(view)
-    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         frame_of(request).require()
         return view(request, *args, **kwargs)
 

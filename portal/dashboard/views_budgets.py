@@ -21,6 +21,7 @@ from portal.dashboard.budget_history import ChangeView, changes_shown
 from portal.dashboard.forms_budgets import LevelForm
 from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import form_page, page
+from portal.dashboard.people import person_of
 from portal.dashboard.project_tree import installed_gpus, tree_rows
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, user_may, user_require
@@ -30,7 +31,7 @@ HISTORY_ROWS = 50
 
 def cluster_required(request: HttpRequest) -> Cluster:
     """The cluster that the address names; without one there is nothing to budget."""
-    cluster = frame_of(request).cluster
+    cluster: Cluster | None = frame_of(request).cluster
     if cluster is None:
         raise NotFound("There is no cluster yet. An operator makes one and registers its hosts.", attr="cluster")
     return cluster
@@ -42,7 +43,7 @@ def budgets(request: HttpRequest) -> HttpResponse:
     frame = frame_of(request)
     if frame.cluster is None:
         return render(request, "dashboard/budgets.html", {"rows": []})
-    rows = tree_rows(user=request.user, cluster=frame.cluster, at=frame.now)
+    rows = tree_rows(user=person_of(request), cluster=frame.cluster, at=frame.now)
     roots = [row for row in rows if row.depth == 0]
     moments = [row.standing.at for row in rows if row.standing.at]
     context = {
@@ -61,10 +62,10 @@ def budgets(request: HttpRequest) -> HttpResponse:
 @form_page
 def level(request: HttpRequest, path: str) -> HttpResponse:
     """One level: the children of a project on the cluster, edited together."""
-    cluster, parent = cluster_required(request), project_by_path(user=request.user, path=path)
+    cluster, parent = cluster_required(request), project_by_path(user=person_of(request), path=path)
     children = list(parent.children.filter(archived_at=None).order_by("slug"))
     if request.method == "POST":
-        user_require(user=request.user, action="budgets_edit", project=parent)
+        user_require(user=person_of(request), action="budgets_edit", project=parent)
         return _level_post(request, cluster, parent, children)
     current = level_at(cluster=cluster, parent=parent, at=frame_of(request).now)
     gpus = _parent_gpus(cluster, parent, frame_of(request).now)
@@ -93,7 +94,7 @@ def _level_post(request: HttpRequest, cluster: Cluster, parent: Project, childre
             base_version=form.cleaned_data["base_version"],
             lines=form.line_inputs(),
             reason=form.cleaned_data["reason"],
-            author=request.user,
+            author=person_of(request),
             effective_at=form.cleaned_data["effective_at"],
             now=now,
         )
@@ -150,7 +151,7 @@ def _level_page(
         "ancestors": ancestors(parent),
         "form": form,
         "level": current,
-        "may_edit": user_may(user=request.user, action="budgets_edit", project=parent),
+        "may_edit": user_may(user=person_of(request), action="budgets_edit", project=parent),
         "parent_gpus": float(gpus),
         "parent_gpus_text": budget_units.decimal_text(gpus, places=2),
         "total_text": budget_units.percent_text(total),

@@ -23,11 +23,12 @@ from portal.dashboard.chart_data import (
 )
 from portal.dashboard.chart_usage import budget_over_use, levels_gpu_seconds, use_title
 from portal.dashboard.chart_waits import wait_distribution
-from portal.dashboard.chart_words import UNKNOWN, Cell, hours_cell, text_cell
-from portal.dashboard.charts import Chart, ChartFrame, Column, Table
+from portal.dashboard.chart_words import UNKNOWN, hours_cell, text_cell
+from portal.dashboard.charts import Cell, Chart, ChartFrame, Column, Table
 from portal.dashboard.csv_export import csv_of, csv_response
 from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import page
+from portal.dashboard.people import person_of
 from portal.dashboard.project_tree import TreeRow, tree_rows
 from portal.dashboard.ranges import Span, chart_frame, span_of
 from portal.dashboard.views_budgets import ancestors
@@ -43,7 +44,7 @@ def projects(request: HttpRequest) -> HttpResponseBase:
     frame = frame_of(request)
     rows: list[TreeRow] = []
     if frame.cluster is not None:
-        rows = tree_rows(user=request.user, cluster=frame.cluster, at=frame.now, clusters=frame.clusters)
+        rows = tree_rows(user=person_of(request), cluster=frame.cluster, at=frame.now, clusters=frame.clusters)
     if request.GET.get("csv"):
         return csv_response(_tree_table(rows, frame.clusters), "projects")
     words = [row.standing.words for row in rows]
@@ -104,13 +105,13 @@ class ChildRow:
 @page
 def project(request: HttpRequest, path: str) -> HttpResponseBase:
     """One project on the cluster, over the range."""
-    found, frame, span = project_by_path(user=request.user, path=path), frame_of(request), span_of(request)
+    found, frame, span = project_by_path(user=person_of(request), path=path), frame_of(request), span_of(request)
     context: dict[str, Any] = {"project": found, "ancestors": ancestors(found), "span": span}
     if frame.cluster is None:
         return render(request, "dashboard/project_none.html", context)
     cluster, charts_at = frame.cluster, chart_frame(request, span)
     deliveries = delivery(cluster=cluster, start=span.start_at, end=span.end_at)
-    rows = {row.project.pk: row for row in tree_rows(user=request.user, cluster=cluster, at=frame.now)}
+    rows = {row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)}
     use = _use_chart(cluster, found, span, charts_at)
     waits = _waits_chart(cluster, found, span, charts_at)
     people = authors_of(cluster=cluster, project=found, span=span)
@@ -126,7 +127,7 @@ def project(request: HttpRequest, path: str) -> HttpResponseBase:
             ChildRow(row, deliveries[row.project.pk]) for row in rows.values() if row.project.parent_id == found.pk
         ],
         "people": people,
-        "may_submit": user_may(user=request.user, action="submit", project=found),
+        "may_submit": user_may(user=person_of(request), action="submit", project=found),
     }
     return render(request, "dashboard/project_page.html", context)
 

@@ -13,6 +13,7 @@ from portal.dashboard.charts import Chart, ChartFrame
 from portal.dashboard.csv_export import csv_of
 from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import page
+from portal.dashboard.people import person_of
 from portal.dashboard.ranges import Span, chart_frame, span_of
 from portal.dashboard.waits_words import over_time_title, projects_title, waits_title
 from portal.projects.models import Project
@@ -32,8 +33,8 @@ def waits(request: HttpRequest) -> HttpResponseBase:
     """Waits of what started in the range, of the cluster, and of one project where the address names it."""
     frame, span = frame_of(request), span_of(request)
     path = request.GET.get("project", "")
-    only = project_by_path(user=request.user, path=path) if path else None
-    paths = dict(projects_visible(user=request.user).order_by("path").values_list("pk", "path"))
+    only = project_by_path(user=person_of(request), path=path) if path else None
+    paths = dict(projects_visible(user=person_of(request)).order_by("path").values_list("pk", "path"))
     samples = wait_samples(start=span.start_at, end=span.end_at, cluster=frame.cluster, project=only)
     charts = _charts(samples, span, chart_frame(request, span, project=path), paths, only)
     if key := request.GET.get("csv"):
