@@ -66,6 +66,7 @@ def workload(request: HttpRequest, workload_id: int) -> HttpResponse:
 
 def _workload(request: HttpRequest, found: Workload) -> dict[str, Any]:
     now = frame_of(request).now
+    may_end = _is_in_charge(request, found)
     stories = attempt_stories(workload=found, now=now)
     latest = stories[-1] if stories else None
     timeline = timeline_of(submitted_at=found.submitted_at, ended_at=found.ended_at, stories=stories, now=now)
@@ -80,7 +81,8 @@ def _workload(request: HttpRequest, found: Workload) -> dict[str, Any]:
         "protection_seconds": _protection(latest, now),
         "events": events,
         "is_final": found.state in FINAL_STATES,
-        "may_cancel": _may_cancel(request, found),
+        "may_cancel": may_end and found.state not in FINAL_STATES and found.cancel_requested_at is None,
+        "shows_values": may_end,
         "legend_keys": [key for key in LEGEND if any(key == bar.key for line in timeline.lines for bar in line.bars)],
         "replicas": range(min(found.replicas, REPLICAS_SHOWN)) if found.replicas > 1 else (),
         "command": shlex.join(found.command),
@@ -101,9 +103,8 @@ def _protection(story: Any, now: Any) -> int | None:
     return max(attempt.min_runtime_seconds - run, 0)
 
 
-def _may_cancel(request: HttpRequest, found: Workload) -> bool:
-    if found.state in FINAL_STATES or found.cancel_requested_at is not None:
-        return False
+def _is_in_charge(request: HttpRequest, found: Workload) -> bool:
+    """Its author, or a lead above it: may cancel it, and sees what was put into its environment."""
     own = found.author_id == request.user.pk
     return own or user_may(user=request.user, action="cancel_any", project=found.project)  # type: ignore[arg-type]
 
