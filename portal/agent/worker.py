@@ -8,7 +8,6 @@ from pathlib import Path
 
 from celery import Celery
 from celery.signals import worker_init
-from kombu import Exchange, Queue
 from kombu.exceptions import OperationalError
 
 from portal.agent.host import Host
@@ -37,7 +36,7 @@ def app_make(host_name: str, broker_url: str) -> Celery:
             "socket_connect_timeout": 5,
         },
         broker_pool_limit=2,
-        task_queues=[Queue(queue, exchange=Exchange(""), routing_key=queue, no_declare=True)],
+        task_queues=[messages.queue_bare(queue)],
         task_default_queue=queue,
         task_create_missing_queues=False,
         task_ignore_result=True,
@@ -68,7 +67,7 @@ def agent_make(host: Host, public_key: bytes, broker_url: str) -> tuple[Agent, C
     app.task(name=messages.DESIRED_TASK)(agent.take)
     app.finalize()
 
-    @worker_init.connect(weak=False)
+    @worker_init.connect(weak=False)  # type: ignore[untyped-decorator]
     def one_task_alone(**arguments: object) -> None:
         for name in set(app.tasks) - {messages.DESIRED_TASK}:
             app.tasks.pop(name)

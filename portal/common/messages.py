@@ -189,10 +189,10 @@ def envelope_verify(
     checked = envelope_shape(envelope)
     if checked["host"] != host:
         raise OtherHost(f"A message of host {checked['host'][:100]!r}, not of {host!r}.")
+    signed = {name: value for name, value in checked.items() if name in _SIGNED}
     try:
-        Ed25519PublicKey.from_public_bytes(bytes(public_key)).verify(
-            bytes.fromhex(checked["signature"]), canonical({name: checked[name] for name in _SIGNED})
-        )
+        signature = bytes.fromhex(checked["signature"])
+        Ed25519PublicKey.from_public_bytes(bytes(public_key)).verify(signature, canonical(signed))
     except (InvalidSignature, ValueError):
         raise WrongSignature(f"The signature of a message of host {host!r} is wrong.") from None
     if checked["action"] != action:
@@ -219,15 +219,20 @@ def whole(value: object, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
+def queue_bare(name: str) -> Any:
+    """A queue that is reached by its name alone: no exchange, no binding, so no other key in the broker."""
+    from kombu.entity import Exchange, Queue
+
+    return Queue(name, exchange=Exchange(""), routing_key=name, no_declare=True)  # type: ignore[no-untyped-call]
+
+
 def envelope_send(app: Any, task: str, envelope: Envelope, queue: str, *, newest_only: bool = False) -> None:
     """Push an envelope straight onto a queue; `newest_only` drops what still lies there.
 
     Nothing is declared in the broker, which a host's user may not do. Raises kombu's OperationalError when the
     broker is away or refuses.
     """
-    from kombu import Exchange, Queue
-
-    target = Queue(queue, exchange=Exchange(""), routing_key=queue)
+    target = queue_bare(queue)
     with (
         app.producer_pool.acquire(block=True, timeout=10) as producer,
         producer.connection._reraise_as_library_errors(),

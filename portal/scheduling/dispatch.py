@@ -20,7 +20,7 @@ def hosts_tell(hosts: Collection[int], now: datetime) -> None:
     with transaction.atomic():
         rows = list(Host.objects.select_for_update(no_key=True).filter(pk__in=hosts, retired_at=None).order_by("pk"))
         bodies = desired_of_hosts(hosts=[host.pk for host in rows])
-        sequences = {host.pk: sequence_next(host) for host in rows}
+        sequences = {host.pk: sequence_next(host, now) for host in rows}
     for host in rows:
         if not desired_publish(host, sequences[host.pk], bodies[host.pk]):
             return

@@ -17,7 +17,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 from django.conf import settings  # noqa: E402 - Django's settings module must be named first
 from django.db import OperationalError, connection, transaction  # noqa: E402 - as above
 from django.utils import timezone  # noqa: E402 - as above
-from kombu.entity import Exchange, Queue  # noqa: E402 - as above
 
 from portal.common import messages  # noqa: E402 - as above
 from portal.common.units import whole_second  # noqa: E402 - as above
@@ -42,7 +41,7 @@ app.conf.update(
         "unacked_index_key": "reports.unacked_index",
         "unacked_mutex_key": "reports.unacked_mutex",
     },
-    task_queues=[Queue(messages.REPORTS_QUEUE, exchange=Exchange(""), routing_key=messages.REPORTS_QUEUE)],
+    task_queues=[messages.queue_bare(messages.REPORTS_QUEUE)],
     task_default_queue=messages.REPORTS_QUEUE,
     task_create_missing_queues=False,
     task_ignore_result=True,
@@ -57,7 +56,7 @@ app.conf.update(
 )
 
 
-@app.task(name=messages.REPORT_TASK)
+@app.task(name=messages.REPORT_TASK)  # type: ignore[untyped-decorator]
 def report_receive(envelope: Any) -> None:
     """Take in one report: 1. whose 2. proved and newer 3. of the right shape 4. applied, all or nothing."""
     try:
@@ -107,7 +106,7 @@ def database_answers() -> bool:
     return True
 
 
-@worker_init.connect
+@worker_init.connect  # type: ignore[untyped-decorator]
 def one_task_alone(**arguments: Any) -> None:
     """Forget Celery's own tasks and all that was imported: this worker knows one."""
     app.finalize()

@@ -71,8 +71,8 @@ class ReportsChannel(Channel):
                 raise Empty()
             return self.report_deliver(popped[1])
         finally:
-            self._in_poll = None
-            self._flush_brpop_reauth()
+            self._in_poll = None  # type: ignore[assignment]
+            self._flush_brpop_reauth()  # type: ignore[no-untyped-call]
 
     def report_deliver(self, item: bytes) -> bool:
         """Rebuild and deliver, or drop with a line in the log."""
@@ -102,7 +102,7 @@ class ReportsConnection(Connection):
         return ReportsTransport
 
 
-class ReportsAMQP(AMQP):
+class ReportsAMQP(AMQP):  # type: ignore[misc]
     """Celery's wiring with our connection."""
 
     Connection = ReportsConnection

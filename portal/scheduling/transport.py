@@ -1,7 +1,7 @@
 """What the portal sends down: the signed list of what should be on a host, into the queue that only it may read."""
 
 import logging
-import time
+from datetime import datetime
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -15,20 +15,15 @@ from portal.common import messages
 logger = logging.getLogger(__name__)
 
 
-def desired_send(host: Host, body: list[messages.DesiredAttempt]) -> bool:
-    """Tell a host all that should be on it; False when the broker is away (the next sending heals that).
+def sequence_next(host: Host, now: datetime) -> int:
+    """The next sequence of this host: ahead of the last, and of any that a restored backup has forgotten.
 
     The caller holds the host's row while it reads what is desired, so that a newer sequence never carries an older
-    list. Call it once that transaction has committed, or inside it: the sequence is then taken in it.
+    list, and publishes once that transaction has committed.
     """
-    return desired_publish(host, sequence_next(host), body)
-
-
-def sequence_next(host: Host) -> int:
-    """The next sequence of this host: ahead of the last, and of any that a restored backup has forgotten."""
     with transaction.atomic():
         row = Host.objects.select_for_update(no_key=True).only("desired_sequence").get(pk=host.pk)
-        sequence = max(row.desired_sequence + 1, int(time.time() * 1000))
+        sequence = max(row.desired_sequence + 1, int(now.timestamp() * 1000))
         Host.objects.filter(pk=host.pk).update(desired_sequence=sequence)
     host.desired_sequence = sequence
     return sequence
