@@ -11,6 +11,7 @@ from portal.scheduling.replay.contracts import contracts_draw
 from portal.scheduling.replay.trace import TraceError, trace_read
 
 HOUR_SECONDS = 3600
+BAD_TRACE = 2
 
 
 def main() -> int:
@@ -21,7 +22,7 @@ def main() -> int:
         jobs = trace_read(Path(options.trace), until_seconds=end)
     except TraceError as error:
         print(f"replay: {error}", file=sys.stderr)
-        return 2
+        return BAD_TRACE
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
     import django
 

@@ -9,7 +9,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
+from portal.scheduling.replay.__main__ import BAD_TRACE, HOUR_SECONDS
 from portal.scheduling.replay.services import replay_environment
+from portal.scheduling.replay.trace import TraceError, trace_read
 
 HOURS_MAX = 24 * 366
 HOSTS_MAX = 10_000
@@ -40,6 +42,11 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the report as one line, last on stdout")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            trace_read(Path(options["trace"]), until_seconds=options["hours"] * HOUR_SECONDS)
+        except TraceError as error:
+            self.stderr.write(f"replay: {error}")
+            sys.exit(BAD_TRACE)
         command = [sys.executable, "-m", "portal.scheduling.replay", str(Path(options["trace"]).absolute())]
         command += [f"--{name}={options[name]}" for name in ("hours", "hosts", "seed")]
         command += ["--json"] if options["json"] else []
