@@ -24,7 +24,7 @@ def errors_into(form: forms.Form, error: CommonsError, renamed: dict[str, str] |
 class DurationField(forms.CharField):
     """A duration as people write it; its value is whole seconds, None when empty."""
 
-    def clean(self, value: Any) -> int | None:  # type: ignore[override]
+    def clean(self, value: Any) -> int | None:
         text = super().clean(value)
         if not text:
             return None

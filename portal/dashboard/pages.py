@@ -8,10 +8,19 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_http_methods
+from django_htmx.middleware import HtmxDetails
 
 from portal.dashboard.frame import frame_of
+from portal.projects.models import User
 
 View = Callable[..., HttpResponseBase]
+
+
+class PageRequest(HttpRequest):
+    """A request as a view under `page`, `form_page` or `action` gets it: somebody has signed in."""
+
+    user: User
+    htmx: HtmxDetails
 
 
 def page(view: View) -> View:

@@ -3,19 +3,19 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from portal.common.errors import NotFound, Refused
 from portal.dashboard.forms import TokenForm, errors_into
 from portal.dashboard.frame import frame_of
-from portal.dashboard.pages import action, form_page
+from portal.dashboard.pages import PageRequest, action, form_page
 from portal.projects.models import ApiToken, Membership
 from portal.projects.services import token_create, token_revoke
 
 
 @form_page
-def account(request: HttpRequest) -> HttpResponse:
+def account(request: PageRequest) -> HttpResponse:
     """Roles and tokens; POST makes a token."""
     form = TokenForm(request.POST or None)
     secret = None
@@ -29,7 +29,7 @@ def account(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _token_made(request: HttpRequest, form: TokenForm) -> str | None:
+def _token_made(request: PageRequest, form: TokenForm) -> str | None:
     now = frame_of(request).now
     try:
         _, secret = token_create(
@@ -45,14 +45,14 @@ def _token_made(request: HttpRequest, form: TokenForm) -> str | None:
     return secret
 
 
-def _holdings(request: HttpRequest) -> dict[str, Any]:
+def _holdings(request: PageRequest) -> dict[str, Any]:
     tokens = ApiToken.objects.filter(user=request.user, revoked_at=None).order_by("-created_at", "-pk")
     memberships = Membership.objects.filter(user=request.user).select_related("project").order_by("project__path")
     return {"tokens": list(tokens), "memberships": list(memberships), "now": frame_of(request).now}
 
 
 @action
-def token_end(request: HttpRequest, token_id: int) -> HttpResponse:
+def token_end(request: PageRequest, token_id: int) -> HttpResponse:
     """Revoke one of one's own tokens."""
     token = ApiToken.objects.filter(pk=token_id, user=request.user).first()
     if token is None:

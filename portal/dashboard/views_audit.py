@@ -6,7 +6,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 
 from portal.common.errors import Forbidden, Refused
@@ -15,7 +15,7 @@ from portal.common.units import percent_words
 from portal.dashboard.forms import as_json
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import listing_of
-from portal.dashboard.pages import page
+from portal.dashboard.pages import PageRequest, page
 from portal.projects.models import User
 
 
@@ -29,9 +29,9 @@ class FieldChange:
 
 
 @page
-def audit(request: HttpRequest) -> HttpResponse:
+def audit(request: PageRequest) -> HttpResponse:
     """Entries, newest first, filtered by day, actor and action."""
-    if not request.user.is_site_wide:  # type: ignore[union-attr]
+    if not request.user.is_site_wide:
         raise Forbidden("The audit log is for operators and administrators.")
     first, last = _day(request, "from"), _day(request, "to")
     if first and last and last < first:
@@ -79,7 +79,7 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
-def _day(request: HttpRequest, name: str) -> date | None:
+def _day(request: PageRequest, name: str) -> date | None:
     text = request.GET.get(name, "")
     if not text:
         return None

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from portal.clusters.models import Host
@@ -14,7 +14,7 @@ from portal.dashboard.figures import parts_of
 from portal.dashboard.forms import ReasonForm, errors_into
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import PAGE_ROWS, Listing, choice, page_number
-from portal.dashboard.pages import action, page
+from portal.dashboard.pages import PageRequest, action, page
 from portal.dashboard.selectors import STANDING_ORDER, hosts_in_use
 
 EVENTS_SHOWN = 100
@@ -23,16 +23,16 @@ STATES = ["schedulable", "cordoned", "unhealthy", "unreachable"]
 
 
 @page
-def hosts(request: HttpRequest) -> HttpResponse:
+def hosts(request: PageRequest) -> HttpResponse:
     """The grid and the table; for htmx the part that refreshes."""
-    template = "dashboard/parts/hosts.html" if request.htmx else "dashboard/hosts.html"  # type: ignore[attr-defined]
+    template = "dashboard/parts/hosts.html" if request.htmx else "dashboard/hosts.html"
     return render(request, template, _hosts(request))
 
 
-def _hosts(request: HttpRequest) -> dict[str, Any]:
+def _hosts(request: PageRequest) -> dict[str, Any]:
     frame = frame_of(request)
     state = choice(request, "state", STATES)
-    used = hosts_in_use(cluster=frame.cluster, user=request.user) if frame.cluster else []  # type: ignore[arg-type]
+    used = hosts_in_use(cluster=frame.cluster, user=request.user) if frame.cluster else []
     counts: Counter[str] = Counter()
     for host in used:
         counts.update(host.counts)
@@ -61,35 +61,35 @@ def _host(name: str) -> Host:
 
 
 @page
-def host(request: HttpRequest, name: str) -> HttpResponse:
+def host(request: PageRequest, name: str) -> HttpResponse:
     """One host."""
     return _host_page(request, _host(name), ReasonForm(), 200)
 
 
-def _host_page(request: HttpRequest, found: Host, form: ReasonForm, status: int) -> HttpResponse:
-    use = hosts_in_use(cluster=found.cluster, user=request.user, only=found)[0]  # type: ignore[arg-type]
+def _host_page(request: PageRequest, found: Host, form: ReasonForm, status: int) -> HttpResponse:
+    use = hosts_in_use(cluster=found.cluster, user=request.user, only=found)[0]
     context = {
         "host": found,
         "use": use,
         "counts": {key: use.counts.get(key, 0) for key in KEYS},
         "events": list(found.events.select_related("actor")[:EVENTS_SHOWN]),
         "form": form,
-        "may_run": request.user.is_site_wide,  # type: ignore[union-attr]
+        "may_run": request.user.is_site_wide,
         "now": frame_of(request).now,
     }
     return render(request, "dashboard/host.html", context, status=status)
 
 
 @action
-def host_close(request: HttpRequest, name: str) -> HttpResponse:
+def host_close(request: PageRequest, name: str) -> HttpResponse:
     """Cordon, with a reason."""
     found = _host(name)
-    operator_require(request.user)  # type: ignore[arg-type]
+    operator_require(request.user)
     form = ReasonForm(request.POST)
     if form.is_valid():
         try:
             reason = form.cleaned_data["reason"]
-            host_cordon(host=found, reason=reason, actor=request.user, now=frame_of(request).now)  # type: ignore[arg-type]
+            host_cordon(host=found, reason=reason, actor=request.user, now=frame_of(request).now)
         except Refused as refused:
             errors_into(form, refused)
         else:
@@ -99,8 +99,8 @@ def host_close(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @action
-def host_open(request: HttpRequest, name: str) -> HttpResponse:
+def host_open(request: PageRequest, name: str) -> HttpResponse:
     """Uncordon."""
-    host_uncordon(host=_host(name), actor=request.user, now=frame_of(request).now)  # type: ignore[arg-type]
+    host_uncordon(host=_host(name), actor=request.user, now=frame_of(request).now)
     messages.success(request, f"{name} is uncordoned.")
     return redirect("dashboard:host", name=name)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 
 from portal.budgets.models import BudgetChange
@@ -12,7 +12,7 @@ from portal.common.units import PPM, WEEK_SECONDS, percent_words
 from portal.dashboard.figures import parts_of
 from portal.dashboard.frame import Frame, frame_of
 from portal.dashboard.overview import pyramid_figures
-from portal.dashboard.pages import page
+from portal.dashboard.pages import PageRequest, page
 from portal.dashboard.reasons import reason_word
 from portal.dashboard.selectors import STANDING_ORDER, ended_counts, gpus_by_standing, running_now
 from portal.projects.selectors import projects_visible
@@ -23,13 +23,13 @@ ROWS = 6
 
 
 @page
-def overview(request: HttpRequest) -> HttpResponse:
+def overview(request: PageRequest) -> HttpResponse:
     """The whole page; for htmx what is true now (the bar, what runs, what waits)."""
     frame = frame_of(request)
     if frame.cluster is None:
         return render(request, "dashboard/overview_empty.html")
     context = _now(request, frame)
-    if request.htmx:  # type: ignore[attr-defined]
+    if request.htmx:
         return render(request, "dashboard/parts/overview_now.html", context)
     current = pyramid(cluster=frame.cluster, start=frame.start_at, end=frame.now)
     previous = pyramid(cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at)
@@ -42,8 +42,8 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/overview.html", context)
 
 
-def _now(request: HttpRequest, frame: Frame) -> dict[str, Any]:
-    user: Any = request.user
+def _now(request: PageRequest, frame: Frame) -> dict[str, Any]:
+    user = request.user
     counts = gpus_by_standing(cluster=frame.cluster)
     reasons = queue_reasons(waiting=queue_waiting(user=user, cluster=frame.cluster))
     return {
@@ -73,17 +73,17 @@ def answer_words(current: Any, now: dict[str, Any], frame: Frame) -> str:
     return f"{owed}; {now['busy']:,} of {now['gpus']:,} GPUs work and {waits}"
 
 
-def _changes(request: HttpRequest, frame: Frame) -> Sequence[BudgetChange]:
+def _changes(request: PageRequest, frame: Frame) -> Sequence[BudgetChange]:
     """Budget changes of the last week on levels that the person sees."""
     since = frame.now - timedelta(seconds=WEEK_SECONDS)
-    visible = projects_visible(user=request.user)  # type: ignore[arg-type]
+    visible = projects_visible(user=request.user)
     rows = BudgetChange.objects.filter(cluster=frame.cluster, parent__in=visible, created_at__gte=since)
     return list(rows.select_related("author", "parent").order_by("-created_at", "-pk")[:ROWS])
 
 
-def _ended(request: HttpRequest, frame: Frame) -> list[tuple[str, int, int]]:
+def _ended(request: PageRequest, frame: Frame) -> list[tuple[str, int, int]]:
     """Workloads that ended in the range, by state, with the number of the range before."""
-    user: Any = request.user
+    user = request.user
     current = ended_counts(user=user, cluster=frame.cluster, start=frame.start_at, end=frame.now)
     before = ended_counts(user=user, cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at)
     order = ("succeeded", "failed", "timed_out", "cancelled", "preempted", "host_failed")

@@ -2,29 +2,29 @@
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import PAGE_ROWS, Listing, choice, page_number
-from portal.dashboard.pages import page
+from portal.dashboard.pages import PageRequest, page
 from portal.dashboard.reasons import REASON_WORDS, reason_word
 from portal.projects.selectors import project_by_path, projects_visible
 from portal.workloads.selectors import queue_reasons, queue_rows, queue_waiting
 
 
 @page
-def queue(request: HttpRequest) -> HttpResponse:
+def queue(request: PageRequest) -> HttpResponse:
     """The whole page, or for htmx the part that refreshes."""
-    template = "dashboard/parts/queue.html" if request.htmx else "dashboard/queue.html"  # type: ignore[attr-defined]
+    template = "dashboard/parts/queue.html" if request.htmx else "dashboard/queue.html"
     context = _queue(request)
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not request.htmx:
         paths = projects_visible(user=request.user).filter(archived_at=None).values_list("path", flat=True)
         context["projects"] = list(paths)
     return render(request, template, context)
 
 
-def _queue(request: HttpRequest) -> dict[str, Any]:
+def _queue(request: PageRequest) -> dict[str, Any]:
     frame = frame_of(request)
     path = request.GET.get("project", "")
     found = {

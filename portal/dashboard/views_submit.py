@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from portal.clusters.models import Cluster
@@ -11,7 +11,7 @@ from portal.common.errors import Conflict, NotFound, Refused
 from portal.common.units import DurationError, duration_parse
 from portal.dashboard.forms import SubmitForm, errors_into, submit_initial
 from portal.dashboard.frame import frame_of
-from portal.dashboard.pages import form_page, page
+from portal.dashboard.pages import PageRequest, form_page, page
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, projects_submittable
 from portal.scheduling.preview import Preview, submission_preview
@@ -22,9 +22,9 @@ COUNT_MOST = 1_048_576
 
 
 @form_page
-def submit(request: HttpRequest) -> HttpResponse:
+def submit(request: PageRequest) -> HttpResponse:
     """GET shows the form (`?from=` fills it with an earlier workload), POST submits once."""
-    projects = list(projects_submittable(user=request.user).values_list("path", flat=True))  # type: ignore[arg-type]
+    projects = list(projects_submittable(user=request.user).values_list("path", flat=True))
     clusters = [cluster.name for cluster in frame_of(request).clusters]
     if request.method == "POST":
         form = SubmitForm(request.POST, projects=projects, clusters=clusters)
@@ -36,9 +36,9 @@ def submit(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/submit.html", context, status=400 if form.errors else 200)
 
 
-def _submitted(request: HttpRequest, form: SubmitForm) -> HttpResponse | None:
+def _submitted(request: PageRequest, form: SubmitForm) -> HttpResponse | None:
     try:
-        workload, created = workload_submit(author=request.user, now=frame_of(request).now, **form.body())  # type: ignore[arg-type]
+        workload, created = workload_submit(author=request.user, now=frame_of(request).now, **form.body())
     except (Refused, NotFound, Conflict) as error:
         errors_into(form, error, SubmitForm.RENAMED)
         return None
@@ -49,17 +49,17 @@ def _submitted(request: HttpRequest, form: SubmitForm) -> HttpResponse | None:
     return redirect("dashboard:workload", workload_id=workload.pk)
 
 
-def _initial(request: HttpRequest) -> dict[str, Any]:
+def _initial(request: PageRequest) -> dict[str, Any]:
     earlier = request.GET.get("from", "")
     if not earlier:
         return {"project": request.GET.get("project", ""), "cluster": request.GET.get("cluster", "")}
     if not earlier.isascii() or not earlier.isdigit() or len(earlier) > 18:
         raise Refused(f"from is {earlier[:40]!r}; it must be a workload's number.", attr="from")
-    return submit_initial(workload_visible(user=request.user, workload_id=int(earlier)))  # type: ignore[arg-type]
+    return submit_initial(workload_visible(user=request.user, workload_id=int(earlier)))
 
 
 @page
-def submit_effect(request: HttpRequest) -> HttpResponse:
+def submit_effect(request: PageRequest) -> HttpResponse:
     """What the form as it stands would mean, for htmx; nothing is changed."""
     data = request.GET
     context = _effect_of(request, {name: data.get(name, "") for name in EFFECT_FIELDS})
@@ -69,15 +69,15 @@ def submit_effect(request: HttpRequest) -> HttpResponse:
 EFFECT_FIELDS = ("project", "cluster", "replicas", "gpus_per_replica", "min_runtime", "allow_unallocated", "resumable")
 
 
-def _effect(request: HttpRequest, form: SubmitForm) -> dict[str, Any]:
+def _effect(request: PageRequest, form: SubmitForm) -> dict[str, Any]:
     values = {name: form[name].value() for name in EFFECT_FIELDS}
     if not values["project"]:
-        choices = form.fields["project"].widget.choices  # type: ignore[attr-defined]
+        choices = form.fields["project"].widget.choices
         values["project"] = choices[0][0] if choices else ""
     return _effect_of(request, values)
 
 
-def _effect_of(request: HttpRequest, values: dict[str, Any]) -> dict[str, Any]:
+def _effect_of(request: PageRequest, values: dict[str, Any]) -> dict[str, Any]:
     frame = frame_of(request)
     replicas, gpus_per_replica = _count(values["replicas"]), _count(values["gpus_per_replica"])
     seconds = _seconds(values["min_runtime"])
@@ -114,8 +114,8 @@ def _seconds(text: Any) -> int | None:
         return None
 
 
-def _project(request: HttpRequest, path: str) -> Project | None:
+def _project(request: PageRequest, path: str) -> Project | None:
     try:
-        return project_by_path(user=request.user, path=path)  # type: ignore[arg-type]
+        return project_by_path(user=request.user, path=path)
     except NotFound:
         return None

@@ -6,13 +6,13 @@ from typing import Any
 
 from django.contrib import messages
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from portal.common.errors import Refused
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import choice, listing_of
-from portal.dashboard.pages import action, page
+from portal.dashboard.pages import PageRequest, action, page
 from portal.dashboard.selectors import active_standings, attempt_stories, states_in_words
 from portal.dashboard.timeline import timeline_of
 from portal.projects.selectors import project_by_path, projects_visible, user_may
@@ -28,7 +28,7 @@ TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 @page
-def workloads(request: HttpRequest) -> HttpResponse:
+def workloads(request: PageRequest) -> HttpResponse:
     """Everything that was ever submitted, newest first, as far as the person may see it."""
     states = states_in_words()
     state = choice(request, "state", [key for key, _ in states])
@@ -56,15 +56,15 @@ def workloads(request: HttpRequest) -> HttpResponse:
 
 
 @page
-def workload(request: HttpRequest, workload_id: int) -> HttpResponse:
+def workload(request: PageRequest, workload_id: int) -> HttpResponse:
     """One workload; for htmx the part that refreshes."""
     found = workload_visible(user=request.user, workload_id=workload_id)
     context = _workload(request, found)
-    template = "dashboard/parts/workload.html" if request.htmx else "dashboard/workload.html"  # type: ignore[attr-defined]
+    template = "dashboard/parts/workload.html" if request.htmx else "dashboard/workload.html"
     return render(request, template, context)
 
 
-def _workload(request: HttpRequest, found: Workload) -> dict[str, Any]:
+def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
     now = frame_of(request).now
     may_end = _is_in_charge(request, found)
     stories = attempt_stories(workload=found, now=now)
@@ -100,16 +100,16 @@ def _protection(story: Any, now: Any) -> int | None:
     if attempt.running_at is None:
         return int(attempt.min_runtime_seconds)
     run = int((now - attempt.running_at).total_seconds())
-    return max(attempt.min_runtime_seconds - run, 0)
+    return max(int(attempt.min_runtime_seconds) - run, 0)
 
 
-def _is_in_charge(request: HttpRequest, found: Workload) -> bool:
+def _is_in_charge(request: PageRequest, found: Workload) -> bool:
     """Its author, or a lead above it: may cancel it, and sees what was put into its environment."""
     own = found.author_id == request.user.pk
-    return own or user_may(user=request.user, action="cancel_any", project=found.project)  # type: ignore[arg-type]
+    return own or user_may(user=request.user, action="cancel_any", project=found.project)
 
 
-def _whole(request: HttpRequest, name: str) -> int | None:
+def _whole(request: PageRequest, name: str) -> int | None:
     text = request.GET.get(name, "")
     if not text:
         return None
@@ -118,7 +118,7 @@ def _whole(request: HttpRequest, name: str) -> int | None:
     return int(text)
 
 
-def _log(request: HttpRequest, found: Workload, stories: list[Any]) -> dict[str, Any]:
+def _log(request: PageRequest, found: Workload, stories: list[Any]) -> dict[str, Any]:
     """The end of one replica's output, as text: of the attempt that the URL names, else the newest."""
     number, replica = _whole(request, "attempt"), _whole(request, "replica") or 0
     attempts = [story.attempt for story in stories if number in {None, story.attempt.number}]
@@ -133,7 +133,7 @@ def _log(request: HttpRequest, found: Workload, stories: list[Any]) -> dict[str,
 
 
 @page
-def workload_output(request: HttpRequest, workload_id: int) -> HttpResponse:
+def workload_output(request: PageRequest, workload_id: int) -> HttpResponse:
     """The whole output of a replica as plain text, to read or to save."""
     found = workload_visible(user=request.user, workload_id=workload_id)
     attempt = _whole(request, "attempt")
@@ -144,10 +144,10 @@ def workload_output(request: HttpRequest, workload_id: int) -> HttpResponse:
 
 
 @action
-def workload_end(request: HttpRequest, workload_id: int) -> HttpResponse:
+def workload_end(request: PageRequest, workload_id: int) -> HttpResponse:
     """Cancel it."""
     found = workload_visible(user=request.user, workload_id=workload_id)
-    cancelled = workload_cancel(workload=found, actor=request.user, now=frame_of(request).now)  # type: ignore[arg-type]
+    cancelled = workload_cancel(workload=found, actor=request.user, now=frame_of(request).now)
     if cancelled.state == "cancelled":
         messages.success(request, "It is cancelled.")
     elif cancelled.state in FINAL_STATES:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Q, QuerySet, Sum
+from django.db.models import BigIntegerField, Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Length
 
@@ -73,11 +73,27 @@ def queue_waiting(
     return waiting.filter(reason_code=reason_code) if reason_code else waiting
 
 
+def queue_ordered(*, workloads: QuerySet[Workload]) -> QuerySet[Workload]:
+    """As the scheduler considers them: what is starting, then the queue by position, then what has none,
+    then the unallocated queue, which counts its positions for itself (R8); ties by first submit."""
+    position = Cast(KeyTextTransform("position", "reason"), BigIntegerField())
+    return workloads.annotate(
+        position=position,
+        gpus_ahead=Cast(KeyTextTransform("gpus_ahead", "reason"), BigIntegerField()),
+        band=Case(
+            When(reason_code__in=("held", "starting"), then=Value(0)),
+            When(reason_code__in=("unallocated_queue", "unallocated_cap"), then=Value(3)),
+            When(reason__has_key="position", then=Value(1)),
+            default=Value(2),
+        ),
+    ).order_by("band", F("position").asc(nulls_last=True), "submitted_at", "pk")
+
+
 def queue_reasons(*, waiting: QuerySet[Workload]) -> list[tuple[str, int, int]]:
     """Of what waits: each reason's code with its workloads and GPUs, most workloads first."""
     gpus = Sum(F("replicas") * F("gpus_per_replica"))
-    rows = waiting.order_by().values("reason_code").annotate(workloads=Count("pk"), gpus=gpus)
-    return sorted(((row["reason_code"], row["workloads"], row["gpus"]) for row in rows), key=lambda row: -row[1])
+    rows = waiting.order_by().values_list("reason_code").annotate(Count("pk"), gpus)
+    return sorted(rows, key=lambda row: -row[1])
 
 
 def queue_rows(
@@ -90,12 +106,9 @@ def queue_rows(
     limit: int = 100,
     offset: int = 0,
 ) -> list[QueueRow]:
-    """What waits and the person may see: those with a position first, in its order, then by first submit."""
+    """What waits and the person may see, in the order of `queue_ordered`."""
     waiting = queue_waiting(user=user, cluster=cluster, project=project, author=author, reason_code=reason_code)
-    ordered = waiting.annotate(
-        position=Cast(KeyTextTransform("position", "reason"), BigIntegerField()),
-        gpus_ahead=Cast(KeyTextTransform("gpus_ahead", "reason"), BigIntegerField()),
-    ).order_by(F("position").asc(nulls_last=True), "submitted_at", "pk")
+    ordered = queue_ordered(workloads=waiting)
     names = (
         *("pk", "name", "project__path", "author__username", "replicas", "gpus_per_replica", "min_runtime_seconds"),
         *("priority", "submitted_at", "queued_at", "reason_code", "reason_text", "reason", "position", "gpus_ahead"),
