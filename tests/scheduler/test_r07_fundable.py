@@ -158,6 +158,18 @@ def test_an_express_start_counts_as_five_minutes_at_least() -> None:
     assert world.state.express["gpu_seconds"].tolist() == [2 * 300]
 
 
+def test_express_starts_of_one_decision_count_five_minutes_each() -> None:
+    world = World(hosts=10)
+    world.project("nlp", 1)
+    used = 80 * WEEK // 100 * 5 // 100 - 500
+    world.state.express.add({"path": world.state.path_number(1), "decided_at": T0 - HOUR, "gpu_seconds": used})
+    world.charge("nlp", 80 * WEEK)
+    first, second = world.submit("nlp", contract=60), world.submit("nlp", contract=60)
+    decision = world.go()
+    assert start_of(decision, first).express
+    assert not start_of(decision, second).express
+
+
 def test_an_express_start_leaves_the_window_with_its_decision() -> None:
     world = build_world(express_share_ppm=1)
     world.charge("nlp", 2 * QUOTA)

@@ -45,10 +45,12 @@ def test_funded_work_past_its_minimum_is_not_taken_under_a() -> None:
 @pytest.mark.parametrize(("priority", "taken"), [(1, False), (0, False), (-1, True)])
 def test_lapsed_work_of_its_own_project_is_taken_only_if_it_has_lower_priority(priority: int, taken: bool) -> None:
     world = build_world()
-    world.charge("nlp", 8 * WEEK * 4 // 10 - 60_000)  # a little balance, below the margin of a return
+    world.charge("nlp", 8 * WEEK * 4 // 10 - 15_000)  # a little balance, below the margin of a return
     world.run("nlp", gpus=8, contract=60, ran=HOUR, standing=FREE, lapsed=True, priority=priority)
     world.submit("nlp", gpus=8, contract=1000, first_start=False)
-    assert bool(preempted(world.go())) == taken
+    decision = world.go()
+    assert returned(decision) == {}
+    assert bool(preempted(decision)) == taken
 
 
 def test_unallocated_work_of_its_own_project_that_never_was_funded_can_be_taken() -> None:
