@@ -9,13 +9,8 @@ QUEUE_COLUMNS = ("ID", "NAME", "PROJECT", "AUTHOR", "STATE", "GPUS", "POSITION",
 
 def queue_print(rows: list[dict[str, Any]]) -> None:
     """Running ones first, then those that wait, in the order in which they are considered."""
-    rows = sorted(rows, key=_queue_order)
+    rows = sorted(rows, key=lambda row: row["state"] == "pending")
     table_print(QUEUE_COLUMNS, [_queue_row(row) for row in rows], "Nothing is running or waiting.")
-
-
-def _queue_order(row: dict[str, Any]) -> tuple[Any, ...]:
-    queue = row["queue"] or {}
-    return (row["state"] == "pending", queue.get("position") or 10**9, row["id"])
 
 
 def _queue_row(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -41,18 +36,22 @@ def workload_print(workload: dict[str, Any]) -> None:
             ("resumable", workload["resumable"]),
             ("priority", f"{workload['priority']} (inside {workload['project']} only)"),
             ("state", workload["state"]),
-            ("reason", workload["reason"]["text"] if workload["state"] == "pending" else None),
+            ("reason", workload["reason"]["text"] or None),
             ("position", _position_words(workload)),
             ("exit code", workload["exit_code"]),
             ("submitted", moment_words(workload["submitted_at"])),
             ("ended", moment_words(workload["ended_at"])),
-            ("charged", f"{workload['charged_gpu_seconds'] / 3600:,.2f} GPU-hours"),
+            ("charged", _charge_words(workload["charged_gpu_seconds"])),
         ]
     )
     if workload["attempts"]:
         line_print("")
         columns = ("ATTEMPT", "CLUSTER", "STATE", "STANDING", "STARTED", "ENDED", "OUTCOME", "EXIT", "HOSTS")
         table_print(columns, [_attempt_row(attempt) for attempt in workload["attempts"]], "")
+
+
+def _charge_words(gpu_seconds: int) -> str:
+    return f"{gpu_seconds / 3600:,.2f} GPU-hours ({gpu_seconds:,} GPU-seconds)"
 
 
 def _attempt_row(attempt: dict[str, Any]) -> tuple[Any, ...]:
@@ -70,11 +69,11 @@ def why_print(workload: dict[str, Any]) -> None:
     attempt = workload["attempts"][-1] if workload["attempts"] else None
     if workload["state"] == "pending":
         line_print(f"Workload {workload['id']} is pending: {reason['text']}")
-        facts_print([(name, value) for name, value in reason.items() if name != "text" and _is_plain(value)])
+        facts_print([(name, _fact(name, value)) for name, value in reason.items() if name != "text"])
         if position := _position_words(workload):
             facts_print([("position", position)])
         return
-    line_print(f"Workload {workload['id']} is {workload['state']}.")
+    line_print(f"Workload {workload['id']} is {workload['state']}{': ' + reason['text'] if reason['text'] else '.'}")
     if attempt is not None:
         facts_print(
             [("attempt", attempt["number"]), ("standing", attempt["standing"]), ("why", attempt["reason"]["text"])]
@@ -88,8 +87,11 @@ def _position_words(workload: dict[str, Any]) -> str | None:
     return f"{queue['position']} in the queue, {queue['gpus_ahead']} GPUs ahead"
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float) and value != ""
+def _fact(name: str, value: Any) -> Any:
+    """A number of a reason; what is no plain value is left out (-o json has it)."""
+    if not isinstance(value, str | int | float) or value == "":
+        return None
+    return moment_words(str(value)) if name.endswith("_at") else value
 
 
 def hosts_print(rows: list[dict[str, Any]]) -> None:
@@ -98,7 +100,8 @@ def hosts_print(rows: list[dict[str, Any]]) -> None:
 
 
 def _host_row(row: dict[str, Any]) -> tuple[Any, ...]:
-    model = f"{row['gpu_model']} (simulated)" if row["simulated"] else row["gpu_model"]
+    marked = row["simulated"] and row["gpu_model"] != "simulated"
+    model = f"{row['gpu_model']} (simulated)" if marked else row["gpu_model"]
     return (
         row["name"], row["cluster"], row["state"], row["gpus"], row["occupied_gpus"], row["held_gpus"],
         row["free_gpus"], model, row["state_cause"],

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 
 from portal.budgets.models import BudgetChange, BudgetLine
 from portal.budgets.selectors import shares_of_cluster
-from portal.clusters.models import Cluster, HostState
+from portal.clusters.models import Cluster
 from portal.common.units import HOUR_SECONDS, WEEK_SECONDS
 from portal.projects.models import User
 from portal.projects.selectors import projects_visible
@@ -37,14 +37,13 @@ def budget_rows(*, page: Iterable[dict[str, Any]], at: datetime) -> list[dict[st
     """Answers for rows of LINE_FIELDS; the queries grow with the clusters on the page, not with its rows."""
     rows = list(page)
     cluster_ids = {row["change__cluster_id"] for row in rows}
-    schedulable = Q(hosts__state=HostState.SCHEDULABLE, hosts__retired_at=None)
     clusters = Cluster.objects.filter(pk__in=cluster_ids).annotate(
-        schedulable_gpus=Coalesce(Sum("hosts__gpus", filter=schedulable), 0)
+        installed_gpus=Coalesce(Sum("hosts__gpus", filter=Q(hosts__retired_at=None)), 0)
     )
     gpus: dict[int, int] = {}
     shares: dict[int, dict[int, Fraction]] = {}
     for cluster in clusters:
-        gpus[cluster.pk] = cluster.schedulable_gpus
+        gpus[cluster.pk] = cluster.installed_gpus
         shares[cluster.pk] = shares_of_cluster(cluster=cluster, at=at)
     balances = balances_of(cluster_ids=cluster_ids, project_ids={row["project_id"] for row in rows})
     return [

@@ -17,7 +17,7 @@ class BudgetSerializer(serializers.Serializer[Any]):
     share_ppm = serializers.IntegerField(help_text="Parts per million of the parent's share, as stored.")
     percent_of_parent = serializers.FloatField()
     percent_of_cluster = serializers.FloatField()
-    cluster_gpus = serializers.IntegerField(help_text="GPUs of the cluster that can be scheduled now.")
+    cluster_gpus = serializers.IntegerField(help_text="GPUs installed in the cluster.")
     gpus = serializers.FloatField(help_text="The share of cluster_gpus, rounded down to hundredths.")
     gpu_hours_per_week = serializers.FloatField()
     gpu_seconds_per_week = serializers.IntegerField()

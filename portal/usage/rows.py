@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from portal.common.units import moment_of
 from portal.projects.models import User
 from portal.usage.selectors import charged_by_workload
 from portal.workloads.models import Attempt, GpuClaim, Standing, Workload, WorkloadState
@@ -60,9 +61,13 @@ def workload_detail(
 
 
 def reason_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The reason's numbers, and over them its code and sentence."""
+    """The reason's numbers, moments as moments, and over them its code and sentence."""
     numbers = row["reason"] if isinstance(row["reason"], dict) else {}
-    return {**numbers, "code": row["reason_code"], "text": row["reason_text"]}
+    shown = {
+        name: moment_of(value) if name.endswith("_at") and isinstance(value, int) else value
+        for name, value in numbers.items()
+    }
+    return {**shown, "code": row["reason_code"], "text": row["reason_text"]}
 
 
 def queue_of(row: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,9 +1,7 @@
 """Filters of the list of workloads."""
 
 import django_filters
-from django.db.models import BigIntegerField, F, Q, QuerySet
-from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast
+from django.db.models import Q, QuerySet
 from rest_framework.exceptions import ValidationError
 
 from portal.clusters.filters import cluster_of_parameter
@@ -11,6 +9,7 @@ from portal.common.filters import MomentFilter
 from portal.projects.models import Project
 from portal.projects.references import project_of_parameter
 from portal.workloads.models import Workload, WorkloadState
+from portal.workloads.selectors import queue_ordered
 
 ORDERINGS = (("newest", "Newest first"), ("oldest", "Oldest first"), ("queue", "In the order of the queue"))
 
@@ -52,8 +51,5 @@ class WorkloadFilter(django_filters.FilterSet):  # type: ignore[misc]
 
     def order(self, queryset: QuerySet[Workload], name: str, value: str) -> QuerySet[Workload]:
         if value == "queue":
-            position = Cast(KeyTextTransform("position", "reason"), BigIntegerField())
-            return queryset.annotate(position=position).order_by(
-                F("position").asc(nulls_last=True), "submitted_at", "pk"
-            )
+            return queue_ordered(workloads=queryset)
         return queryset.order_by("pk" if value == "oldest" else "-pk")

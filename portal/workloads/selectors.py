@@ -92,7 +92,7 @@ def queue_ordered(*, workloads: QuerySet[Workload]) -> QuerySet[Workload]:
 def queue_reasons(*, waiting: QuerySet[Workload]) -> list[tuple[str, int, int]]:
     """Of what waits: each reason's code with its workloads and GPUs, most workloads first."""
     gpus = Sum(F("replicas") * F("gpus_per_replica"))
-    rows = waiting.order_by().values_list("reason_code").annotate(Count("pk"), gpus)
+    rows = waiting.order_by().values_list("reason_code").annotate(number=Count("pk"), gpus_together=gpus)
     return sorted(rows, key=lambda row: -row[1])
 
 

@@ -160,6 +160,31 @@ def test_pending_workloads_show_their_place_in_the_queue(lab: Lab, member: APICl
     assert [row["queue"] for row in rows] == [{"position": n, "gpus_ahead": 8 * n} for n in (1, 2, 3)]
 
 
+def test_the_queue_starts_with_what_is_starting_and_ends_with_the_unallocated_queue(
+    lab: Lab, member: APIClient
+) -> None:
+    reasons = [
+        ("unallocated_queue", {"position": 1}),
+        ("no_host_of_that_size", {}),
+        ("waiting_turn", {"position": 2}),
+        ("waiting_turn", {"position": 1}),
+        ("starting", {}),
+    ]
+    ids = [
+        workload_make(project=lab.nlp, cluster=lab.cluster, reason_code=code, reason=reason).pk
+        for code, reason in reasons
+    ]
+    rows = member.get("/api/v1/workloads/", {"ordering": "queue"}).json()["results"]
+    assert [row["id"] for row in rows] == ids[::-1]
+
+
+def test_a_moment_among_the_numbers_of_a_reason_is_shown_as_one(lab: Lab, member: APIClient) -> None:
+    reason = {"next_end_at": int(after(60).timestamp()), "gpus_ahead": 4}
+    workload = workload_make(project=lab.nlp, cluster=lab.cluster, reason_code="waiting_turn", reason=reason)
+    shown = member.get(f"/api/v1/workloads/{workload.pk}/").json()["reason"]
+    assert (shown["next_end_at"], shown["gpus_ahead"]) == ("2026-11-02T00:01:00Z", 4)
+
+
 def test_a_running_workload_shows_its_attempt_its_gpus_and_its_charge(lab: Lab, member: APIClient) -> None:
     workload = workload_make(project=lab.nlp, cluster=lab.cluster, gpus_per_replica=2, min_runtime_seconds=600)
     attempt = attempt_make(workload=workload, hosts=[lab.host], standing=Standing.PROTECTED)
