@@ -85,4 +85,7 @@ def database() -> dict[str, object]:
     url = secret("DATABASE_URL")
     if not url.startswith(("postgres://", "postgresql://")):
         raise SystemExit("DATABASE_URL must name a PostgreSQL database (postgres://…); nothing else is supported.")
-    return dict(_environ.db_url_config(url, engine="django.db.backends.postgresql"))
+    settings = dict(_environ.db_url_config(url, engine="django.db.backends.postgresql"))
+    # Compiling a page's query takes PostgreSQL a second and saves it none.
+    settings["OPTIONS"] = {"options": "-c jit=off", **settings.get("OPTIONS", {})}
+    return settings
