@@ -13,7 +13,9 @@ from tests.factories import workload_make
 
 
 def text_of(client, name, *arguments, **query):
-    return client.get(reverse(f"dashboard:{name}", args=arguments), query).content.decode()
+    answer = client.get(reverse(f"dashboard:{name}", args=arguments), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
 
 
 @pytest.mark.parametrize("name", ["overview", "queue", "workloads", "hosts", "search", "account", "audit"])
