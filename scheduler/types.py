@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from scheduler.policy import POLICY_BOUNDS as POLICY_BOUNDS
 from scheduler.policy import Bound as Bound
 from scheduler.policy import Policy as Policy
+from scheduler.reasons import Code as Code
+from scheduler.reasons import Reason as Reason
+from scheduler.reasons import reason as reason
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -214,53 +217,6 @@ class Snapshot:
 
 
 # ---------------------------------------------------------------- orders
-
-
-class Code(StrEnum):
-    """Why something is done or waits (R16). Words are made by `explain.words`."""
-
-    # starts
-    EXPRESS = "express"
-    FUNDED = "funded"
-    UNFUNDED_START = "unfunded_start"
-    ZERO_MIN_RUNTIME = "zero_min_runtime"
-    # changes of what runs
-    TAKEN = "taken"
-    RECOVERED = "recovered"
-    CONTRACT_DONE = "contract_done"
-    BALANCE_SPENT = "balance_spent"
-    GPUS_FREE = "gpus_free"
-    NOT_RUNNING_IN_TIME = "not_running_in_time"
-    HOST_LOST = "host_lost"
-    HOST_SILENT = "host_silent"
-    # waits
-    UNFUNDED = "unfunded"
-    NO_BUDGET = "no_budget"
-    CONTRACT_OVER_BALANCE = "contract_over_balance"
-    BURST_CAP = "burst_cap"
-    WAITING_TURN = "waiting_turn"
-    FULL_OF_PROTECTED = "full_of_protected"
-    UNALLOCATED_QUEUE = "unallocated_queue"
-    UNALLOCATED_CAP = "unallocated_cap"
-    NO_HOST_OF_SIZE = "no_host_of_size"
-    NO_SCHEDULABLE_HOST = "no_schedulable_host"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A code and its numbers. Names end in their unit or say what id they are."""
-
-    code: Code
-    numbers: tuple[tuple[str, int], ...] = ()
-
-    def as_dict(self) -> dict[str, int]:
-        """The numbers by name."""
-        return dict(self.numbers)
-
-
-def reason(code: Code, **numbers: int) -> Reason:
-    """A reason whose numbers stand in the order given, as plain ints."""
-    return Reason(code, tuple((name, int(value)) for name, value in numbers.items()))
 
 
 @dataclass(frozen=True, slots=True)
