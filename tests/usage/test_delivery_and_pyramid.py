@@ -128,6 +128,20 @@ def test_a_wait_that_led_to_an_attempt_is_counted_once() -> None:
     assert delivery(cluster=cluster, start=START, end=after(HOUR))[nlp.pk] == Delivery(2 * HOUR, HOUR)
 
 
+def test_an_attempt_that_has_its_gpus_but_does_not_run_yet_is_counted_once() -> None:
+    cluster, host, nlp, _ = scene()
+    workload = workload_make(project=nlp, cluster=cluster, gpus_per_replica=2, min_runtime_seconds=60)
+    attempt_make(workload=workload, hosts=[host], state="assigned")
+    assert workload.state == "pending"
+    assert delivery(cluster=cluster, start=START, end=after(HOUR))[nlp.pk].owed_gpu_seconds == 2 * HOUR
+
+
+def test_running_work_without_a_minimum_runtime_is_no_demand() -> None:
+    cluster, host, nlp, _ = scene()
+    ran(cluster, host, nlp, gpus=2, queued=0, started=0, ended=HOUR, min_runtime_seconds=0, standing="unallocated")
+    assert delivery(cluster=cluster, start=START, end=after(HOUR))[nlp.pk] == Delivery(0, 0)
+
+
 def test_unallocated_time_is_not_delivered() -> None:
     cluster, host, nlp, _ = scene()
     ran(cluster, host, nlp, gpus=2, queued=0, started=0, ended=HOUR, standing="unallocated")
@@ -287,6 +301,13 @@ def test_waits_are_told_by_class_and_restarts_apart() -> None:
         ("small", False, 1, 40, 40),
         ("small", True, 1, 50, 50),
     ]
+
+
+@pytest.mark.parametrize(("gpus", "size_class"), [(8, "debug"), (16, "large")])
+def test_debug_work_has_at_most_eight_gpus(gpus: int, size_class: str) -> None:
+    cluster, host, nlp, _ = scene()
+    ran(cluster, host, nlp, gpus=gpus, queued=0, started=10, ended=20)
+    assert [each.key for each in queue_waits(cluster=cluster, start=START, end=after(99), by="class")] == [size_class]
 
 
 def test_work_without_a_minimum_runtime_is_no_debug_work() -> None:
