@@ -21,7 +21,7 @@ from portal.scheduling.words import Words
 from portal.usage.services import Turn, segments_apply_many
 from portal.workloads.models import Attempt, AttemptState, Outcome, Standing
 from scheduler import types
-from scheduler.types import Decision, Policy
+from scheduler.types import Decision
 
 STANDING_NAMES = {number: name for name, number in STANDING_NUMBERS.items()}
 
@@ -37,9 +37,9 @@ class Applied:
     stale: int = 0
 
 
-def decision_apply(step: Round, decision: Decision, policy: Policy, words: Words) -> Applied:
+def decision_apply(step: Round, decision: Decision, words: Words) -> Applied:
     """Carry out every order, kind by kind as the core gives them; starts, each with its preemptions, come last."""
-    applier = Applier(step, decision, policy, words)
+    applier = Applier(step, decision, words)
     by_kind: dict[type, list[types.Action]] = defaultdict(list)
     for action in decision.actions:
         by_kind[type(action)].append(action)
@@ -67,9 +67,8 @@ def _groups(decision: Decision) -> list[Group]:
 class Applier:
     """The orders to attempts that exist already, each checked against its locked row."""
 
-    def __init__(self, step: Round, decision: Decision, policy: Policy, words: Words) -> None:
+    def __init__(self, step: Round, decision: Decision, words: Words) -> None:
         self.step = step
-        self.policy = policy
         self.words = words
         self.applied = Applied()
         named = {action.attempt for action in decision.actions if not isinstance(action, types.Start)}
@@ -112,7 +111,7 @@ class Applier:
                 outcome = Outcome.HOST_FAILED if action.requeue else Outcome.START_FAILED
                 attempt_end(self.step, attempt, outcome=outcome, text=self.words.text(action.reason))
             elif attempt is not None:
-                grace = self.policy.grace_allocated_seconds
+                grace = self.step.policy.grace_allocated_seconds
                 code, text = self.words.code(action.reason), self.words.text(action.reason)
                 stops.append(Stop(attempt, Outcome.START_FAILED, grace, code=code, text=text))
         if stops:

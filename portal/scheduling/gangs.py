@@ -12,46 +12,45 @@ from portal.scheduling.lifecycle import (
 )
 from portal.scheduling.round import Round
 from portal.workloads.models import Attempt, AttemptState, GpuClaim, Outcome, ReplicaStatus
-from scheduler.types import Policy
 
 LOST_DETAIL = "The host no longer has it."
 LOST_DETAILS = (LOST_DETAIL, "lost")
 """What is said of replicas that the host had and has no more, by us and by its agent."""
 
 
-def gang_follow(step: Round, attempt: Attempt, host: Host, hearing: Hearing, policy: Policy) -> None:
-    """1. Note what the host says. 2. The whole gang runs? 3. Has a replica failed? 4. What is free, and is it over?"""
-    _statuses_note(step, attempt, host, hearing)
-    statuses = list(ReplicaStatus.objects.filter(attempt=attempt).order_by("replica"))
-    if attempt.state == AttemptState.ASSIGNED and _all_ran(attempt, statuses):
+def gang_follow(
+    step: Round, attempt: Attempt, host: Host, hearing: Hearing, statuses: dict[int, ReplicaStatus]
+) -> None:
+    """1. Note what the host says. 2. The whole gang runs? 3. Has a replica failed? 4. What is free, and is it over?
+
+    `statuses` are the gang's replicas on all hosts, as far as they were heard of, by number.
+    """
+    _statuses_note(step, attempt, host, hearing, statuses)
+    heard = [statuses[replica] for replica in sorted(statuses)]
+    if attempt.state == AttemptState.ASSIGNED and _all_ran(attempt, heard):
         attempt_running(step, attempt)
     if attempt.state != AttemptState.STOPPING:
-        _end_if_over(step, attempt, statuses, policy)
+        _end_if_over(step, attempt, heard)
     if attempt.state == AttemptState.STOPPING:
-        _release_freed(step, attempt, statuses)
+        _release_freed(step, attempt, heard)
 
 
-def _statuses_note(step: Round, attempt: Attempt, host: Host, hearing: Hearing) -> None:
-    known = {status.replica: status for status in ReplicaStatus.objects.filter(attempt=attempt, host=host)}
-
-    def status_of(replica: int) -> ReplicaStatus:
-        return known.setdefault(replica, ReplicaStatus(attempt=attempt, replica=replica, host=host))
-
-    news = {
-        *hearing.starting.get(attempt.pk, ()),
-        *hearing.running.get(attempt.pk, ()),
-        *hearing.exited.get(attempt.pk, ()),
-        *hearing.lost.get(attempt.pk, ()),
-    }
-    for replica in hearing.running.get(attempt.pk, ()):
-        status_of(replica).running_at = step.now
-    for replica, said in hearing.exited.get(attempt.pk, {}).items():
-        _exit_note(status_of(replica), said, step)
-    for replica in hearing.lost.get(attempt.pk, ()):
-        status = status_of(replica)
-        status.freed_at, status.detail = step.now, LOST_DETAIL
+def _statuses_note(
+    step: Round, attempt: Attempt, host: Host, hearing: Hearing, statuses: dict[int, ReplicaStatus]
+) -> None:
+    running, exited = hearing.running.get(attempt.pk, set()), hearing.exited.get(attempt.pk, {})
+    lost, starting = hearing.lost.get(attempt.pk, set()), hearing.starting.get(attempt.pk, set())
+    news = sorted({*running, *exited, *lost, *starting})
+    for replica in news:
+        status = statuses.setdefault(replica, ReplicaStatus(attempt=attempt, replica=replica, host=host))
+        if replica in exited:
+            _exit_note(status, exited[replica], step)
+        elif replica in lost:
+            status.freed_at, status.detail = step.now, LOST_DETAIL
+        elif replica in running:
+            status.running_at = step.now
     ReplicaStatus.objects.bulk_create(
-        [status_of(replica) for replica in sorted(news)],
+        [statuses[replica] for replica in news],
         update_conflicts=True,
         unique_fields=["attempt", "replica"],
         update_fields=["running_at", "freed_at", "exit_code", "detail"],
@@ -68,13 +67,13 @@ def _all_ran(attempt: Attempt, statuses: list[ReplicaStatus]) -> bool:
     return sum(status.running_at is not None for status in statuses) == attempt.workload.replicas
 
 
-def _end_if_over(step: Round, attempt: Attempt, statuses: list[ReplicaStatus], policy: Policy) -> None:
+def _end_if_over(step: Round, attempt: Attempt, statuses: list[ReplicaStatus]) -> None:
     """All replicas exited with 0: succeeded. One failed, or is lost with its host: the others are told to stop."""
     exited = [status for status in statuses if status.freed_at is not None]
     bad = [status for status in exited if status.exit_code != 0]
     if bad:
         cause = _cause_of(bad)
-        grace = grace_seconds_of(attempt, policy)
+        grace = grace_seconds_of(attempt, step.policy)
         attempts_stop(step, [Stop(attempt, cause, grace, text=_failure_words(bad[0]))])
     elif len(exited) == attempt.workload.replicas:
         attempt_release(step, attempt, _hosts_of(statuses))

@@ -68,12 +68,16 @@ def replicas_on(host: Host) -> dict[Key, str]:
     }
 
 
-def hearing_of(*, host: Host, said: dict[Key, Said], up_to_date: bool, rebooted: bool, here: dict[Key, str]) -> Hearing:
-    """What of a report is news. What it says of attempts that aren't here (ended, another's) is none (case 33)."""
-    known = {
-        (status.attempt_id, status.replica): status
-        for status in ReplicaStatus.objects.filter(host=host, attempt__in={attempt for attempt, _ in here})
-    }
+def statuses_of(here: dict[Key, str]) -> dict[Key, ReplicaStatus]:
+    """What was heard so far of the gangs that have replicas here, on all their hosts."""
+    rows = ReplicaStatus.objects.filter(attempt__in={attempt for attempt, _ in here}) if here else ()
+    return {(status.attempt_id, status.replica): status for status in rows}
+
+
+def hearing_of(
+    *, said: dict[Key, Said], up_to_date: bool, rebooted: bool, here: dict[Key, str], known: dict[Key, ReplicaStatus]
+) -> Hearing:
+    """What of a report is news. What it says of attempts that aren't here (ended, another's) is none."""
     hearing = Hearing()
     for key, state in here.items():
         status = known.get(key)

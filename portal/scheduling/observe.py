@@ -23,11 +23,11 @@ from portal.scheduling.hearing import (
     is_up_to_date,
     replicas_on,
     said_of,
+    statuses_of,
 )
 from portal.scheduling.lifecycle import attempt_begin, attempts_locked, is_held
 from portal.scheduling.logs import logs_save
 from portal.scheduling.round import Round, Tell, cluster_clock, state_lock
-from portal.scheduling.snapshot import policy_of
 from portal.workloads.models import Attempt, AttemptState, GpuClaim
 
 CHECKPOINT_STEP_SECONDS = 2
@@ -45,8 +45,7 @@ def report_apply(*, host: Host, report: ReportBody, now: datetime, tell: Tell = 
     logs_save(host=host, chunks=report.get("logs", ()), now=now)
     _checkpoints_note(said, here, now)
     up_to_date = is_up_to_date(host, report)
-    hearing = hearing_of(host=host, said=said, up_to_date=up_to_date, rebooted=rebooted, here=here)
-    if hearing:
+    if hearing_of(said=said, up_to_date=up_to_date, rebooted=rebooted, here=here, known=statuses_of(here)):
         _news_apply(host, said, now, up_to_date=up_to_date, rebooted=rebooted, tell=tell)
     elif attempts_unknown(said, here) if up_to_date else is_overdue(host, now):
         transaction.on_commit(lambda: tell(frozenset({host.pk}), now))
@@ -89,11 +88,11 @@ def _news_apply(
     state_lock(host.cluster)
     step = Round(host.cluster, cluster_clock(host.cluster, now))
     here = replicas_on(host)
-    hearing = hearing_of(host=host, said=said, up_to_date=up_to_date, rebooted=rebooted, here=here)
-    attempts = attempts_locked(hearing.touched())
-    policy = policy_of(cluster=host.cluster)
-    for attempt in attempts.values():
-        gang_follow(step, attempt, host, hearing, policy)
+    known = statuses_of(here)
+    hearing = hearing_of(said=said, up_to_date=up_to_date, rebooted=rebooted, here=here, known=known)
+    for pk, attempt in attempts_locked(hearing.touched()).items():
+        gang = {replica: status for (of, replica), status in known.items() if of == pk}
+        gang_follow(step, attempt, host, hearing, gang)
     if step.freed:
         _host_recover(step, host)
         _held_begin(step)

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from django.db import connection, transaction
 
 from portal.clusters.models import Cluster
+from portal.scheduling.snapshot import policy_of
 from portal.workloads.models import Attempt, WorkloadEvent
+from scheduler.types import Policy
 
 Tell = Callable[[Collection[int], datetime], None]
 """Gives the hosts with these ids their desired state."""
@@ -30,6 +33,11 @@ class Round:
     hosts: set[int] = field(default_factory=set)
     events: list[WorkloadEvent] = field(default_factory=list)
     freed: bool = False
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The cluster's policy, read when it is first needed."""
+        return policy_of(cluster=self.cluster)
 
     def note(self, attempt: Attempt, kind: str, *, code: str = "", text: str = "", **data: Any) -> None:
         """One line of the workload's timeline."""

@@ -17,7 +17,7 @@ from portal.scheduling.balances import balances_save
 from portal.scheduling.dispatch import hosts_tell
 from portal.scheduling.models import Pass
 from portal.scheduling.round import Round, Tell, cluster_clock, pass_lock_try, state_lock
-from portal.scheduling.snapshot import policy_of, snapshot_read
+from portal.scheduling.snapshot import snapshot_read
 from portal.scheduling.stops import orders_carry_out
 from portal.scheduling.waits import waits_save
 from portal.scheduling.words import Words
@@ -61,10 +61,9 @@ def pass_run(*, cluster: Cluster, now: datetime, tell: Tell = hosts_tell) -> Pas
         return None
     wanted = whole_second(now)
     step = Round(cluster, whole_second(cluster_clock(cluster, wanted)))
-    policy = policy_of(cluster=cluster)
-    orders_carry_out(step, policy)
+    orders_carry_out(step)
     record = Pass(cluster=cluster, now_at=step.now, clock_step_back_seconds=_step_back_seconds(cluster, wanted))
-    _decide_and_apply(step, policy, record)
+    _decide_and_apply(step, record)
     step.finish(tell)
     record.save()
     return record
@@ -76,20 +75,20 @@ def _step_back_seconds(cluster: Cluster, wanted: datetime) -> int:
     return 0 if last is None else max(int((last - wanted).total_seconds()), 0)
 
 
-def _decide_and_apply(step: Round, policy: Policy, record: Pass) -> None:
+def _decide_and_apply(step: Round, record: Pass) -> None:
     """Steps 4 to 7; what stops them is recorded, and no row of the decision is written."""
     timing = Timing(perf_counter())
-    snapshot = snapshot_read(cluster=step.cluster, policy=policy, now=step.now)
+    snapshot = snapshot_read(cluster=step.cluster, policy=step.policy, now=step.now)
     record.pending, record.active = len(snapshot.pending.id), len(snapshot.attempts.id)
     record.snapshot_ms = timing.lap()
     try:
-        decision = _decided(snapshot, policy)
+        decision = _decided(snapshot, step.policy)
     except (InvariantBroken, SnapshotRefused) as problem:
         logger.error("The pass over %s at %s was not applied: %s", step.cluster, step.now, problem)
         record.error = f"{type(problem).__name__}: {problem}"[:1000]
         return
     record.decide_ms = timing.lap()
-    applied = _applied(step, decision, policy)
+    applied = _applied(step, decision)
     record.starts, record.preempts = applied.starts, applied.preempts
     record.lapses, record.returns, record.stale = applied.lapses, applied.returns, applied.stale
     record.apply_ms = timing.lap()
@@ -101,9 +100,9 @@ def _decided(snapshot: Snapshot, policy: Policy) -> Decision:
     return decision
 
 
-def _applied(step: Round, decision: Decision, policy: Policy) -> Applied:
+def _applied(step: Round, decision: Decision) -> Applied:
     words = Words(step.cluster)
-    applied = decision_apply(step, decision, policy, words)
+    applied = decision_apply(step, decision, words)
     waits_save(step.cluster, decision, words)
     balances_save(step.cluster, decision, step.now)
     return applied

@@ -1,5 +1,6 @@
 """Starts and the preemptions that they rest on: GPUs picked, attempts, claims and segments written in bulk."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -71,9 +72,10 @@ def starts_apply(step: Round, groups: list[Group], attempts: dict[int, Attempt],
 
 def _workloads_startable(pks: Iterable[int]) -> dict[int, Workload]:
     """Those that are still pending, wanted and without an attempt anywhere, locked in the order of their ids."""
-    rows = Workload.objects.select_for_update(no_key=True).filter(
+    rows = Workload.objects.select_for_update(of=("self",), no_key=True).filter(
         pk__in=list(pks), state=WorkloadState.PENDING, cancel_requested_at=None
     )
+    rows = rows.select_related("project")
     workloads = {workload.pk: workload for workload in rows.order_by("pk")}
     busy = Attempt.objects.filter(workload__in=workloads).exclude(state=AttemptState.ENDED)
     for pk in busy.values_list("workload", flat=True):
@@ -130,14 +132,11 @@ def _write_starts(step: Round, prepared: list[Prepared], words: Words) -> None:
         one.attempt.reason_code = words.code(reason)
         one.attempt.reason_text = words.text(reason)[:1000]
         one.attempt.reason = words.data(reason)
-        _workload_told(one)
     Attempt.objects.bulk_create([one.attempt for one in prepared])
     GpuClaim.objects.bulk_create([claim for one in prepared for claim in _claims(step, one)])
     assigned = [one for one in prepared if not one.is_held]
     segments_open_many(openings=[Opening(one.attempt, step.now, one.attempt.standing) for one in assigned])
-    Workload.objects.bulk_update(
-        [one.workload for one in prepared], ["reason_code", "reason_text", "reason"], batch_size=500
-    )
+    _workloads_told(prepared)
     for one in prepared:
         kind = "held" if one.is_held else "assigned"
         attempt = one.attempt
@@ -153,19 +152,21 @@ def _write_starts(step: Round, prepared: list[Prepared], words: Words) -> None:
         step.hosts |= {host for _, host, _ in one.placed}
 
 
-def _workload_told(one: Prepared) -> None:
-    """Pending until it runs: what it waits for now."""
-    workload = one.workload
+def _workloads_told(prepared: list[Prepared]) -> None:
+    """Pending until they run: what each waits for now, one statement for all with the same words."""
+    told: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for one in prepared:
+        told[_waiting_words(one)].append(one.workload.pk)
+    for (code, text), pks in told.items():
+        Workload.objects.filter(pk__in=pks).update(reason_code=code, reason_text=text, reason={})
+
+
+def _waiting_words(one: Prepared) -> tuple[str, str]:
+    if not one.is_held:
+        return "starting", "Its GPUs are assigned: the hosts are starting it."
     count = len(one.group.start.victims)
-    if one.is_held:
-        workload.reason_code = "held"
-        workload.reason_text = (
-            f"GPUs are being emptied for it: {count} attempt{'s' if count > 1 else ''} must stop first."
-        )
-    else:
-        workload.reason_code = "starting"
-        workload.reason_text = "Its GPUs are assigned: the hosts are starting it."
-    workload.reason = {}
+    who = "1 attempt" if count == 1 else f"{count} attempts"
+    return "held", f"GPUs are being emptied for it: {who} must stop first."
 
 
 def _claims(step: Round, one: Prepared) -> Iterable[GpuClaim]:

@@ -7,27 +7,26 @@ from django.db.models import F, Q
 from portal.scheduling.lifecycle import Stop, attempt_end, attempts_stop, grace_seconds_of, is_held
 from portal.scheduling.round import Round
 from portal.workloads.models import Attempt, AttemptState, Outcome
-from scheduler.types import Policy
 
 
-def orders_carry_out(step: Round, policy: Policy) -> int:
+def orders_carry_out(step: Round) -> int:
     """Stop what was cancelled or is out of time; returns how many. Held attempts end at once (R11)."""
     due = _attempts_due(step)
     for attempt in due:
         if is_held(attempt):
             attempt_end(step, attempt, outcome=Outcome.CANCELLED, text="Cancelled before its GPUs were free.")
-    stops = [_stop(attempt, policy) for attempt in due if not is_held(attempt)]
+    stops = [_stop(step, attempt) for attempt in due if not is_held(attempt)]
     if stops:
         attempts_stop(step, stops)
     return len(due)
 
 
-def _stop(attempt: Attempt, policy: Policy) -> Stop:
+def _stop(step: Round, attempt: Attempt) -> Stop:
     cancelled = attempt.workload.cancel_requested_at is not None
     return Stop(
         attempt,
         cause=Outcome.CANCELLED if cancelled else Outcome.TIMED_OUT,
-        grace_seconds=grace_seconds_of(attempt, policy),
+        grace_seconds=grace_seconds_of(attempt, step.policy),
         text="Cancelled: told to stop." if cancelled else "Its timeout is over: told to stop.",
     )
 
