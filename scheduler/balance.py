@@ -262,6 +262,7 @@ class Funds:
     burst: list[int] = field(default_factory=list)  # cap in GPUs, NEVER: none
     order_unit: list[int] = field(default_factory=list)
     order_weight: list[int] = field(default_factory=list)
+    version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
 
     def set_limits(self, now: int, policy: Policy) -> None:
@@ -285,13 +286,16 @@ class Funds:
 
     def charge(self, path: Sequence[int], gpu_seconds: int, gpus: int) -> None:
         """Balances follow a start or a return; negative numbers take it back."""
+        self.version += 1
         for node in path:
             self.usage[node] += gpu_seconds
             self.allocated[node] += gpus
 
-    def has_balance(self, path: Sequence[int]) -> bool:
-        """Every node of the path has balance above 0 (R5, R7)."""
-        return all(self.usage[node] <= self.positive_limit[node] for node in path)
+    def count_express(self, path: Sequence[int], gpu_seconds: int) -> None:
+        """An express start uses up part of the express share of its path."""
+        self.version += 1
+        for node in path:
+            self.express[node] += gpu_seconds
 
     def find_obstacle(self, path: Sequence[int], gpus: int, contract: int) -> tuple[int, Code] | None:
         """The first node, top down, for which R7 does not fund a start of `contract` GPU-seconds."""
@@ -313,18 +317,19 @@ class Funds:
 
     def can_return(self, path: Sequence[int], gpus: int, remainder: int) -> bool:
         """R6 for a return: balance above the margin, and R7 funds what is left of the contract."""
-        above = all(self.usage[node] <= self.return_limit[node] for node in path)
-        return above and self.can_fund(path, gpus, remainder)
+        for node in path:
+            if self.usage[node] > self.return_limit[node]:
+                return False
+        return self.can_fund(path, gpus, remainder)
 
     def can_express(self, path: Sequence[int], gpus: int, counted: int) -> bool:
         """R7, express: whatever the balance, under burst caps, within the express share."""
-        return all(self.express[node] + counted <= self.express_limit[node] for node in path) and self.has_burst_room(
-            path, gpus
-        )
-
-    def has_burst_room(self, path: Sequence[int], gpus: int) -> bool:
-        """Every cap on the path leaves room for `gpus` more allocated GPUs."""
-        return all(self.burst[node] == NEVER or self.allocated[node] + gpus <= self.burst[node] for node in path)
+        for node in path:
+            if self.express[node] + counted > self.express_limit[node]:
+                return False
+            if self.burst[node] != NEVER and self.allocated[node] + gpus > self.burst[node]:
+                return False
+        return True
 
     def balance_ppm(self, node: int) -> int | None:
         """Balance b = (Q - U) / Q in ppm, rounded down; None: never funded."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from scheduler.balance import Capacity, Funds, Tree, build_tree, compute_quotas, prepare_order
 from scheduler.facts import GONE, Facts, find_allocated
+from scheduler.limits import Limits
 from scheduler.placement import Floor
 from scheduler.preemption import Pool, Victim, count_lost
 from scheduler.state import is_allocated
@@ -40,6 +41,13 @@ class Board:
     banned: frozenset[int]  # authors who take nothing now
     actions: list[Action]
     taken_for: dict[int, int] = field(default_factory=dict)  # victim index: workload id
+    _limits: tuple[int, Limits] | None = None
+
+    def limits(self) -> Limits:
+        """What one more start may ask, at the balances as they are now."""
+        if self._limits is None or self._limits[0] != self.funds.version:
+            self._limits = self.funds.version, Limits(self.funds)
+        return self._limits[1]
 
     def path(self, project: int) -> tuple[int, ...]:
         """The nodes that a project's own work is tested against and charged to, root excepted."""

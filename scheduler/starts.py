@@ -7,8 +7,6 @@ remembered: within one walk room only shrinks, so nobody asks for it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from scheduler import explain
@@ -16,34 +14,7 @@ from scheduler.board import Board
 from scheduler.ordering import Items, Leaf, Walk, group_items
 from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED
 from scheduler.preemption import Asker, Plan
-from scheduler.types import NEVER, BoolArray, IntArray, Lapse, Preempt, Reason, Return, Standing, Start
-
-ENDLESS = 1 << 62
-
-
-class Limits:
-    """For every project: the most that one more start of its own work may ask, as arrays.
-
-    The array form of the Funds tests, used to leave out at once what can't be funded.
-    """
-
-    def __init__(self, board: Board, projects: IntArray) -> None:
-        funds, count = board.funds, len(board.tree.leaf_of)
-        self.balance = np.zeros(count, dtype=bool)
-        self.margin = np.zeros(count, dtype=bool)
-        self.contract, self.express, self.burst = (np.full(count, ENDLESS, dtype=np.int64) for _ in range(3))
-        for project in np.flatnonzero(np.bincount(projects, minlength=count)).tolist():
-            path = board.path(project)
-            self.balance[project] = funds.has_balance(path)
-            self.margin[project] = all(funds.usage[node] <= funds.return_limit[node] for node in path)
-            self.contract[project] = _least(funds.contract_limit[node] - funds.usage[node] for node in path)
-            self.express[project] = _least(funds.express_limit[node] - funds.express[node] for node in path)
-            capped = (node for node in path if funds.burst[node] != NEVER)
-            self.burst[project] = _least(funds.burst[node] - funds.allocated[node] for node in capped)
-
-
-def _least(rooms: Iterable[int]) -> int:
-    return max(min([ENDLESS, *rooms]), -1)
+from scheduler.types import BoolArray, IntArray, Lapse, Preempt, Reason, Return, Standing, Start
 
 
 class Shapes:
@@ -64,7 +35,7 @@ class Shapes:
 def find_express(board: Board) -> BoolArray:
     """R7: pending workloads that may start express, by size, contract, burst cap and express share."""
     pending, policy = board.facts.pending, board.policy
-    limits = Limits(board, pending.project)
+    limits = board.limits()
     gpus = pending.replicas * pending.gpus_per_replica
     contract = pending.min_runtime_seconds
     small = (gpus <= policy.express_gpus) & (contract <= policy.express_seconds) & (contract > 0)
@@ -76,7 +47,7 @@ def find_express(board: Board) -> BoolArray:
 def find_fundable(board: Board) -> BoolArray:
     """R7: pending workloads that could be charged to their budget now."""
     pending = board.facts.pending
-    limits = Limits(board, pending.project)
+    limits = board.limits()
     gpus = pending.replicas * pending.gpus_per_replica
     balance = limits.balance[pending.project] & (pending.min_runtime_seconds > 0)
     room = (gpus * pending.min_runtime_seconds <= limits.contract[pending.project]) & (
@@ -118,7 +89,7 @@ def add_returns(board: Board, items: Items) -> None:
     rows = np.array(sorted(board.pool.victims), dtype=np.int64)
     if not len(rows):
         return
-    limits = Limits(board, attempts.project[rows])
+    limits = board.limits()
     rows = rows[limits.margin[attempts.project[rows]] & (attempts.contract_seconds[rows] > 0)]
     items.row += rows.tolist()
     items.returns += [True] * len(rows)
@@ -222,8 +193,7 @@ class Trial:
         contract = items.gpus[item] * items.contract_seconds[item]
         board.charge(project, items.author[item], contract, items.gpus[item])
         if self.express:
-            for node in board.path(project):
-                board.funds.express[node] += self.count_express(item)
+            board.funds.count_express(board.path(project), self.count_express(item))
         _record_start(board, row, plan, Standing.PROTECTED, self.express, why)
 
     def count_express(self, item: int) -> int:
@@ -337,7 +307,7 @@ def lapse_unfunded(board: Board) -> bool:
     rows = np.flatnonzero(standing == Standing.FUNDED)
     if not len(rows):
         return False
-    unfunded = ~Limits(board, attempts.project[rows]).balance[attempts.project[rows]]
+    unfunded = ~board.limits().balance[attempts.project[rows]]
     for attempt in rows[unfunded].tolist():
         project, gpus = int(attempts.project[attempt]), int(board.facts.attempt_gpus[attempt])
         why = explain.why_lapse(board, project)

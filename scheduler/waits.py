@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.board import Board
 from scheduler.ordering import estimate_positions, sum_before
-from scheduler.starts import Limits, Shapes, find_free_runners, find_fundable
+from scheduler.starts import Shapes, find_free_runners, find_fundable
 from scheduler.types import (
     NEVER,
     PPM,
@@ -151,7 +151,7 @@ def _name_cases(board: Board, shapes: Shapes, kind: IntArray) -> IntArray:
     pending = board.facts.pending
     sizes = (pending.replicas * pending.gpus_per_replica) << 32 | pending.min_runtime_seconds
     _, size = np.unique(sizes, return_inverse=True)
-    sized = Limits(board, pending.project).balance[pending.project] | (pending.min_runtime_seconds == 0)
+    sized = board.limits().balance[pending.project] | (pending.min_runtime_seconds == 0)
     detail = np.where(kind == TOO_LARGE, shapes.number, 0)
     detail = np.where((kind >= UNALLOCATED) & sized, size + 1, detail)
     project = np.where(kind >= CAPPED, pending.project, 0)
