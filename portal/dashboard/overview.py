@@ -65,6 +65,9 @@ def _lost_words(current: Any) -> str:
     lost = {state: seconds for state, seconds in current.lost_by_state.items() if seconds}
     if not lost:
         return "No GPU-hours lost to hosts" if current.installed_gpu_seconds else "No host was installed"
+    if len(lost) == 1:
+        state, seconds = next(iter(lost.items()))
+        return f"{_hours(seconds)} GPU-hours lost to {STATE_WORDS.get(state, state).lower()} hosts"
     causes = ", ".join(f"{STATE_WORDS.get(state, state).lower()} {_hours(seconds)}" for state, seconds in lost.items())
     return f"{_hours(sum(lost.values()))} GPU-hours lost: {causes}"
 

@@ -53,6 +53,7 @@ class Timeline:
     start_at: datetime
     end_at: datetime
     is_dated: bool
+    is_short: bool
 
 
 def timeline_of(
@@ -74,7 +75,8 @@ def timeline_of(
         queued = stories[-1].attempt.ended_at if stories else submitted_at
         lines.append(Line("Waits", [bar("wait", queued, None, "Waits")], "in the queue"))
     ticks = _ticks(submitted_at, end, scale)
-    return Timeline(lines, ticks, submitted_at, end, (end - submitted_at).total_seconds() > 64_800)
+    span = (end - submitted_at).total_seconds()
+    return Timeline(lines, ticks, submitted_at, end, is_dated=span > 64_800, is_short=span < 300)
 
 
 def _line(story: Any, bar: Any) -> Line:

@@ -23,7 +23,7 @@ from portal.workloads.services import FINAL_STATES, workload_cancel
 TAIL_BYTES = 65_536
 EVENTS_SHOWN = 200
 REPLICAS_SHOWN = 64
-LEGEND = ("held", "protected", "funded", "unallocated", "stopping", "refunded")
+LEGEND = ("wait", "held", "protected", "funded", "unallocated", "stopping", "refunded")
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
