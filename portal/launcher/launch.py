@@ -51,8 +51,8 @@ def launch(options: Options) -> None:
         listener = held.enter_context(listener_open(options.port))
         everything_stop(folder.run, folder.agent)
         wake = held.enter_context(stop_signals())
-        guard = Guard(folder.run, folder.agent, lock)
         services = Services(folder, launch_id=uuid.uuid4().hex)
+        guard = Guard(folder.run, services.launch_id, folder.agent, lock)
         try:
             supervisor = bring_up(options, services, listener.fileno(), began_at)
             supervisor.run(wake, guard.check)

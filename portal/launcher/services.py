@@ -129,7 +129,7 @@ def services_throwaway() -> Iterator[Services]:
     root = Path(tempfile.mkdtemp(prefix="gpu-commons-", dir=throwaway_parent()))
     folder = Folder(root)
     folder.make()
-    watcher = watcher_start(folder.run, remove=root)
+    watcher = watcher_start(folder.run, root.name, remove=root)
     services = Services(folder, launch_id=root.name)
     try:
         services_start(services, fast=True)

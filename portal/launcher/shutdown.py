@@ -24,9 +24,9 @@ KILL_SECONDS = 5.0
 SERVICE_SIGNALS = {BROKER: (signal.SIGTERM, signal.SIGKILL), DATABASE: (signal.SIGINT, signal.SIGQUIT)}
 
 
-def everything_stop(run_folder: Path, attempts_folder: Path | None) -> None:
-    """End all that the launch started; safe to call when half of it, or nothing, runs."""
-    launch_id, records = records_read(run_folder)
+def everything_stop(run_folder: Path, attempts_folder: Path | None, launch_id: str = "") -> None:
+    """End all that the launch started; safe to call when half of it, or nothing, runs, or when its list is gone."""
+    recorded_id, records = records_read(run_folder)
     processes_stop([record for record in records if record.kind == PROCESS])
     if attempts_folder is not None:
         workloads_stop(attempts_folder)
@@ -34,11 +34,22 @@ def everything_stop(run_folder: Path, attempts_folder: Path | None) -> None:
         for record in records:
             if record.kind == kind:
                 service_stop(record)
-    for process in marked_processes(launch_id):
-        if process.pid != os.getpid():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+    marked_stop(launch_id or recorded_id)
     sockets_remove(run_folder / "sockets")
+
+
+def marked_stop(launch_id: str) -> None:
+    """End whatever carries the launch's mark and was in no list: ask first, then kill."""
+    for process in others_marked(launch_id):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    until(lambda: not others_marked(launch_id), timeout_seconds=WORKLOAD_GRACE_SECONDS)
+    until(lambda: not [kill(process) for process in others_marked(launch_id)], timeout_seconds=KILL_SECONDS)
+
+
+def others_marked(launch_id: str) -> list[psutil.Process]:
+    """Living processes of the launch but this one."""
+    return [process for process in marked_processes(launch_id) if process.pid != os.getpid() and lives(process)]
 
 
 def sockets_remove(link: Path) -> None:

@@ -1,4 +1,4 @@
-"""The process that outlives the launcher: `python -m portal.launcher.watcher RUN_FOLDER`.
+"""The process that outlives the launcher: `python -m portal.launcher.watcher RUN_FOLDER LAUNCH`.
 
 Its standard input is a pipe whose other end only the launcher holds. When that end closes, for
 whatever reason (an orderly stop, a kill), the watcher ends everything and then itself.
@@ -16,10 +16,15 @@ from portal.launcher.shutdown import everything_stop
 
 
 def watcher_start(
-    run_folder: Path, *, attempts_folder: Path | None = None, remove: Path | None = None, keep: tuple[int, ...] = ()
+    run_folder: Path,
+    launch_id: str,
+    *,
+    attempts_folder: Path | None = None,
+    remove: Path | None = None,
+    keep: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a watcher; close its `stdin` to have everything ended. `keep` stays open (the folder's lock)."""
-    command = [sys.executable, "-m", "portal.launcher.watcher", str(run_folder)]
+    command = [sys.executable, "-m", "portal.launcher.watcher", str(run_folder), launch_id]
     if attempts_folder is not None:
         command += ["--attempts", str(attempts_folder)]
     if remove is not None:
@@ -37,15 +42,17 @@ def watcher_start(
 class Guard:
     """A watcher that is replaced when it is killed, so that a launch is never without one for long."""
 
-    def __init__(self, run_folder: Path, attempts_folder: Path, lock: int) -> None:
+    def __init__(self, run_folder: Path, launch_id: str, attempts_folder: Path, lock: int) -> None:
         self.run_folder = run_folder
+        self.launch_id = launch_id
         self.attempts_folder = attempts_folder
         self.lock = lock
         self.watcher = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
         """A watcher of this launch."""
-        return watcher_start(self.run_folder, attempts_folder=self.attempts_folder, keep=(self.lock,))
+        kept = (self.lock,)
+        return watcher_start(self.run_folder, self.launch_id, attempts_folder=self.attempts_folder, keep=kept)
 
     def check(self) -> None:
         """Replace a watcher that is gone."""
@@ -72,6 +79,7 @@ def main() -> None:
     """Wait for the launcher's end, then clear up after it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("run_folder", type=Path)
+    parser.add_argument("launch_id")
     parser.add_argument("--attempts", type=Path)
     parser.add_argument("--remove", type=Path)
     options = parser.parse_args()
@@ -79,7 +87,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 4096):
         pass
-    everything_stop(options.run_folder, options.attempts)
+    everything_stop(options.run_folder, options.attempts, options.launch_id)
     if options.remove is not None:
         shutil.rmtree(options.remove, ignore_errors=True)
 

@@ -1,5 +1,6 @@
 """`make run` as a whole: it comes up, ends without a trace however it is ended, and finds its data again."""
 
+import contextlib
 import json
 import os
 import re
@@ -83,6 +84,20 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@contextlib.contextmanager
+def launched(folder: Path, **variables: str) -> Iterator[Launch]:
+    """A launch that is stopped at the end of the block and leaves nothing, unless the block has ended it."""
+    launch = start(folder, **variables)
+    try:
+        assert until(lambda: set(launch.parts()) == PARTS, timeout_seconds=UP_SECONDS)
+        yield launch
+    finally:
+        started = launch.everything() if launch.process.poll() is None else []
+        launch.process.terminate()
+        close(launch.process)
+        assert all_gone(started + list(launch.parts().values()))
+
+
 def start(folder: Path, **variables: str) -> Launch:
     """Start the launcher and wait for the line that says where it is."""
     port = free_port()
@@ -112,14 +127,6 @@ def close(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
-def end(launch: Launch) -> None:
-    """Stop a launch in order and see that nothing is left of it."""
-    started = launch.everything()
-    launch.process.terminate()
-    close(launch.process)
-    assert all_gone(started)
-
-
 def gone(process: psutil.Process) -> bool:
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
@@ -140,21 +147,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shared(data: Path) -> Iterator[Launch]:
     """A launch, the folder's first, for tests that leave it running."""
-    started = start(data)
-    assert until(lambda: set(started.parts()) == PARTS, timeout_seconds=UP_SECONDS)
-    yield started
-    end(started)
+    with launched(data) as started:
+        yield started
 
 
 @pytest.fixture
-def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
-    """A launch with a folder of its own that the test ends; what it leaves is ended anyway."""
-    started = start(tmp_path_factory.mktemp("run") / "data")
-    assert until(lambda: set(started.parts()) == PARTS, timeout_seconds=UP_SECONDS)
-    yield started
-    started.process.kill()
-    close(started.process)
-    assert all_gone(list(started.parts().values()))
+def launch(tmp_path: Path) -> Iterator[Launch]:
+    """A launch with a folder of its own that the test ends."""
+    with launched(tmp_path / "data") as started:
+        yield started
 
 
 def test_everything_comes_up_and_answers(shared):
@@ -212,11 +213,10 @@ def test_a_kill_of_the_launcher_ends_everything_and_the_next_start_finds_its_dat
     launch.process.kill()
     launch.process.wait()
     assert all_gone(started)
-    again = start(launch.folder)
-    assert "Preparing the database" not in "".join(again.lines)
-    assert again.query("SELECT username FROM projects_user WHERE is_superuser") == [("ada",)]
-    assert again.seconds < LATER_START_SECONDS * SLACK
-    end(again)
+    with launched(launch.folder) as again:
+        assert "Preparing the database" not in "".join(again.lines)
+        assert again.query("SELECT username FROM projects_user WHERE is_superuser") == [("ada",)]
+        assert again.seconds < LATER_START_SECONDS * SLACK
 
 
 def test_a_kill_of_launcher_and_watcher_together_is_cleared_up_by_the_next_start(launch):
@@ -224,9 +224,8 @@ def test_a_kill_of_launcher_and_watcher_together_is_cleared_up_by_the_next_start
     watcher_of(launch).kill()
     launch.process.kill()
     launch.process.wait()
-    again = start(launch.folder)
-    assert all_gone(started)
-    end(again)
+    with launched(launch.folder):
+        assert all_gone(started)
 
 
 def rest(launch: Launch) -> httpx.Client:
@@ -252,24 +251,21 @@ def sleepers() -> list[psutil.Process]:
 
 
 def test_a_workload_outlives_its_agent_but_not_the_launch_and_is_requeued(tmp_path):
-    launch = start(tmp_path / "data", DEMO="1")
-    with rest(launch) as client:
+    with launched(tmp_path / "data", DEMO="1") as launch, rest(launch) as client:
         workload = submit(client)
         assert until(lambda: state_of(client, workload) == "running", timeout_seconds=UP_SECONDS)
-    (running,) = sleepers()
-    agent = launch.parts()["agent"]
-    agent.kill()
-    assert until(lambda: launch.parts().get("agent") not in (None, agent), timeout_seconds=GONE_SECONDS)
-    assert sleepers() == [running]
-    launch.process.kill()
-    close(launch.process)
-    assert until(lambda: gone(running), timeout_seconds=GONE_SECONDS)
-    again = start(tmp_path / "data", DEMO="1")
-    with rest(again) as client:
+        (running,) = sleepers()
+        agent = launch.parts()["agent"]
+        agent.kill()
+        assert until(lambda: launch.parts().get("agent") not in (None, agent), timeout_seconds=GONE_SECONDS)
+        assert sleepers() == [running]
+        launch.process.kill()
+        launch.process.wait()
+        assert until(lambda: gone(running), timeout_seconds=GONE_SECONDS)
+    with launched(tmp_path / "data", DEMO="1") as again, rest(again) as client:
         assert until(lambda: len(attempts_of(client, workload)) == 2, timeout_seconds=UP_SECONDS)
         assert attempts_of(client, workload)[0]["outcome"] == "host_failed"
         assert state_of(client, workload) in {"pending", "running"}
-    end(again)
     assert sleepers() == []
 
 

@@ -128,3 +128,10 @@ def test_nothing_recorded_is_nothing_to_do(tmp_path):
 def test_a_broken_list_is_no_obstacle(tmp_path):
     (tmp_path / "processes.json").write_text('{"launch": "x", "processes": [{"name"')
     everything_stop(tmp_path, None)
+
+
+def test_without_the_list_the_mark_alone_ends_the_launch(tmp_path, started):
+    child = started(SLEEPER, env={**os.environ, MARKER: "another-launch"})
+    assert until(lambda: psutil.Process(child.pid).environ().get(MARKER) == "another-launch", timeout_seconds=5)
+    everything_stop(tmp_path / "removed", None, "another-launch")
+    assert child.wait(timeout=5) < 0
