@@ -216,6 +216,10 @@ def _sum_by_project(facts: Facts, chosen: BoolArray, projects: int) -> list[int]
     return [int(value) for value in sums]
 
 
+AUTHOR_BITS = 40
+"""An author's id is below 2^40, so that it fits into one number with a project's index."""
+
+
 def _sum_authors(facts: Facts, charged: Rows, window: Window) -> dict[tuple[int, int], int]:
     """Usage by the project that the work was in and its author, unserved runtimes included."""
     snapshot = facts.snapshot
@@ -223,11 +227,10 @@ def _sum_authors(facts: Facts, charged: Rows, window: Window) -> dict[tuple[int,
     leaf = [index.get(path[-1], NEVER) if path else NEVER for path in snapshot.paths]
     leaf += list(range(len(snapshot.projects.id)))
     project = np.array(leaf, dtype=np.int64)[charged.path]
-    people, author = np.unique(charged.author, return_inverse=True)
-    packed, number = np.unique(project * (len(people) + 1) + author, return_inverse=True)
+    packed, number = np.unique(project << AUTHOR_BITS | charged.author, return_inverse=True)
     sums = sum_groups(number, len(packed), charged, window)
-    owners, whose = np.divmod(packed, len(people) + 1)
-    totals = dict(zip(zip(owners.tolist(), people[whose].tolist(), strict=True), sums, strict=True))
+    owners, people = packed >> AUTHOR_BITS, packed & ((1 << AUTHOR_BITS) - 1)
+    totals = dict(zip(zip(owners.tolist(), people.tolist(), strict=True), sums, strict=True))
     attempts = facts.attempts
     unserved = _measure_unserved(facts, facts.standing == Standing.PROTECTED)
     rows = np.flatnonzero(unserved)

@@ -34,6 +34,9 @@ T = TypeVar("T")
 MOST_GPUS = 1 << 20
 """Most GPUs of a host or a workload: sums over any window stay whole in 64 bits."""
 
+MOST_AUTHORS = 1 << 40
+"""Authors' ids are below this."""
+
 
 class Table:
     """Equally long columns that grow at the end; a removed row is filled by the last one."""
@@ -180,6 +183,8 @@ def _check_gangs(table: Pending | Attempts, projects: int) -> None:
     large = table.replicas.max() > MOST_GPUS or table.gpus_per_replica.max() > MOST_GPUS
     if not small or large or (table.replicas * table.gpus_per_replica).max() > MOST_GPUS:
         raise SnapshotRefused(f"a gang has fewer than 1 or more than {MOST_GPUS} GPUs")
+    if table.author.min() < 0 or table.author.max() >= MOST_AUTHORS:
+        raise SnapshotRefused("an author's id is negative or too large")
     if table.project.min() < 0 or table.project.max() >= projects:
         raise SnapshotRefused("a workload's project is not in the tree")
 
