@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from celery import current_app
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
@@ -19,7 +19,7 @@ def database_answer() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except Error:
         return "away"
     return OK
 
@@ -29,7 +29,7 @@ def migrations_answer() -> str:
     try:
         executor = MigrationExecutor(connection)
         missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
-    except DatabaseError:
+    except Error:
         return "away"
     return OK if not missing else f"{missing} migrations missing"
 
