@@ -11,13 +11,14 @@ from django.db.models.functions import Cast, Coalesce, Extract, Greatest, Least
 from numpy.typing import NDArray
 
 from portal.clusters.models import Cluster
-from portal.common.units import moment_of
+from portal.common.units import HOUR_SECONDS, moment_of
+from portal.dashboard.chart_delivery import Owed
 from portal.dashboard.chart_usage import Level, Step
 from portal.dashboard.chart_waits import WaitStep
 from portal.dashboard.ranges import Span
 from portal.projects.models import Project
 from portal.usage.models import Segment
-from portal.usage.selectors import WAIT_CLASSES, Occupancy, WaitColumns, occupancy_by_standing
+from portal.usage.selectors import WAIT_CLASSES, HourlyDelivery, Occupancy, WaitColumns, occupancy_by_standing
 from portal.workloads.models import CHARGED_STANDINGS, Standing
 
 
@@ -53,6 +54,21 @@ def charged(steps: Iterable[Step]) -> int:
 
 def unallocated(steps: Iterable[Step]) -> int:
     return sum(step.gpu_seconds.get(str(Standing.UNALLOCATED), 0) for step in steps)
+
+
+def owed_steps(hourly: HourlyDelivery, project: Project, span: Span) -> list[Owed]:
+    """A project's hours, joined to stretches about as long as the range's steps."""
+    owed, delivered = hourly.owed[project.pk], hourly.delivered[project.pk]
+    size = max(1, span.step_seconds // HOUR_SECONDS)
+    return [
+        Owed(
+            hourly.edges[first],
+            hourly.edges[min(first + size, len(owed))],
+            sum(owed[first : first + size]),
+            sum(delivered[first : first + size]),
+        )
+        for first in range(0, len(owed), size)
+    ]
 
 
 def waits_by_class(samples: WaitColumns, *, restart: bool) -> dict[str, list[int]]:

@@ -17,10 +17,12 @@ from portal.dashboard.chart_data import (
     authors_of,
     charged,
     occupancy_of,
+    owed_steps,
     steps_of,
     unallocated,
     waits_by_class,
 )
+from portal.dashboard.chart_delivery import owed_and_delivered
 from portal.dashboard.chart_usage import budget_over_use, levels_gpu_seconds, use_title
 from portal.dashboard.chart_waits import wait_distribution
 from portal.dashboard.chart_words import UNKNOWN, hours_cell, text_cell
@@ -35,7 +37,7 @@ from portal.dashboard.views_budgets import ancestors
 from portal.dashboard.waits_words import waits_title
 from portal.projects.models import Project
 from portal.projects.selectors import ancestor_ids, project_by_path, user_may
-from portal.usage.selectors import Delivery, delivery, nearest_rank, wait_samples
+from portal.usage.selectors import Delivery, HourlyDelivery, delivery_by_hour, nearest_rank, wait_samples
 
 
 @page
@@ -110,26 +112,34 @@ def project(request: HttpRequest, path: str) -> HttpResponseBase:
     if frame.cluster is None:
         return render(request, "dashboard/project_none.html", context)
     cluster, charts_at = frame.cluster, chart_frame(request, span)
-    deliveries = delivery(cluster=cluster, start=span.start_at, end=span.end_at)
+    hourly = delivery_by_hour(cluster=cluster, start=span.start_at, end=span.end_at)
+    owed = owed_and_delivered(found.name, owed_steps(hourly, found, span), frame=charts_at)
     rows = {row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)}
     use = _use_chart(cluster, found, span, charts_at)
     waits = _waits_chart(cluster, found, span, charts_at)
     people = authors_of(cluster=cluster, project=found, span=span)
     if key := request.GET.get("csv"):
-        return csv_of([use.chart, waits.chart, _people_chart(people)], key)
+        return csv_of([use.chart, owed, waits.chart, _people_chart(people)], key)
     context |= {
         "row": rows[found.pk],
         "parent_name": found.parent.name if found.parent else "",
         "use": use,
         "waits": waits,
-        "delivery": deliveries[found.pk],
+        "owed": owed,
+        "delivery": _delivery_of(hourly, found),
         "children": [
-            ChildRow(row, deliveries[row.project.pk]) for row in rows.values() if row.project.parent_id == found.pk
+            ChildRow(row, _delivery_of(hourly, row.project))
+            for row in rows.values()
+            if row.project.parent_id == found.pk
         ],
         "people": people,
         "may_submit": user_may(user=person_of(request), action="submit", project=found),
     }
     return render(request, "dashboard/project_page.html", context)
+
+
+def _delivery_of(hourly: HourlyDelivery, found: Project) -> Delivery:
+    return Delivery(sum(hourly.owed[found.pk]), sum(hourly.delivered[found.pk]))
 
 
 @dataclass(frozen=True)

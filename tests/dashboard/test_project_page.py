@@ -133,6 +133,7 @@ def test_owed_delivered_waits_and_people_stand_on_the_page(client, lead, cluster
     response = client.get(address(), DAY)
     delivery = response.context["delivery"]
     assert (delivery.owed_gpu_seconds, delivery.delivered_gpu_seconds) == (2 * HOUR + 2 * 120, 2 * HOUR)
+    assert [row[2].raw for row in response.context["owed"].table.rows if row[2].raw] == [2 * 120, 2 * HOUR]
     assert response.context["waits"].p50_seconds == 120
     (person,) = response.context["people"]
     assert (person.username, person.charged_gpu_seconds, person.workloads) == (workload.author.username, 2 * HOUR, 1)
@@ -223,7 +224,7 @@ def test_a_name_that_looks_like_a_formula_does_not_run_in_the_csv(client, lead, 
 def test_a_csv_that_is_not_there_is_refused_with_those_that_are(client, lead, host):
     response = client.get(address("lab"), {"csv": "nothing"})
     assert response.status_code == 404
-    assert "use, waits, people" in response.text
+    assert "use, delivery, waits, people" in response.text
 
 
 def test_waits_are_by_class_with_restarts_apart(client, lead, cluster, host):
