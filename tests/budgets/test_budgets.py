@@ -54,6 +54,12 @@ def test_sixty_and_sixty_percent_are_refused_with_the_total_and_the_names() -> N
     assert "lab/vision 60 %" in refusal.detail
 
 
+def test_a_millionth_above_the_whole_is_refused() -> None:
+    _, (nlp, vision) = lab()
+    refusal = refusal_of([(nlp, 600_000, None), (vision, 400_001, None)])
+    assert "100.0001 %" in refusal.detail
+
+
 def test_exactly_the_whole_is_allowed() -> None:
     _, (nlp, vision) = lab()
     cluster = cluster_make()
