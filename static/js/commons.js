@@ -63,10 +63,24 @@
     var target = event.detail.target, live = event.detail.elt.closest("[data-live]");
     if (!live) return;
     if (event.detail.xhr.status >= 400) { event.detail.shouldSwap = false; return; }
+    if (event.detail.xhr.responseURL.indexOf("/accounts/login/") > 0) {
+      event.detail.shouldSwap = false; // the session has ended: the whole page goes to the sign-in
+      window.location.reload();
+      return;
+    }
     var text = event.detail.xhr.responseText;
     if (last.get(target) === text) event.detail.shouldSwap = false;
     last.set(target, text);
   });
+
+  // A refresh that fails is said; the next one that works takes it back.
+  function stale(isStale) {
+    var notice = document.getElementById("stale");
+    if (notice) notice.hidden = !isStale;
+  }
+  document.addEventListener("htmx:responseError", function () { stale(true); });
+  document.addEventListener("htmx:sendError", function () { stale(true); });
+  document.addEventListener("htmx:afterOnLoad", function (event) { if (event.detail.xhr.status < 400) stale(false); });
 
   // Logs: stay at the end while the reader is there.
   function atEnd(box) { return box.scrollHeight - box.scrollTop - box.clientHeight < 24; }

@@ -1,6 +1,7 @@
 """People at work in Chromium: submit, watch, cancel, cordon, by mouse and by keyboard alone."""
 
 import pytest
+from django.contrib.sessions.models import Session
 from playwright.sync_api import expect
 
 from portal.clusters.models import Host
@@ -142,6 +143,23 @@ def test_slash_leads_to_the_search(page, sign_in, scene):
     page.keyboard.type("evaluate")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search/?q=evaluate")
+    expect(page.get_by_role("link", name="evaluate")).to_be_visible()
+
+
+def test_a_page_whose_session_has_ended_goes_to_the_sign_in_by_itself(page, sign_in, scene):
+    sign_in(scene.member)
+    page.goto("/queue/")
+    Session.objects.all().delete()
+    page.wait_for_url("**/accounts/login/**", timeout=15_000)
+
+
+def test_a_refresh_that_fails_is_said_and_taken_back(page, sign_in, scene):
+    sign_in(scene.member)
+    page.goto("/queue/")
+    page.route("**/queue/", lambda route: route.fulfill(status=503, body="away"))
+    expect(page.get_by_text("The portal does not answer")).to_be_visible(timeout=15_000)
+    page.unroute("**/queue/")
+    expect(page.get_by_text("The portal does not answer")).to_be_hidden(timeout=15_000)
     expect(page.get_by_role("link", name="evaluate")).to_be_visible()
 
 
