@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.agent.files import Memory, json_write
-from portal.agent.host import FIRST_UID, LAST_UID, LAUNCH_MARK, Host
+from portal.agent.host import FIRST_UID, LAST_UID, LAUNCH_MARK, Host, work_base_make
 from portal.agent.reconcile import Key
 from portal.agent.replica import CHECKPOINT_NAME, ReplicaFolder, folder_of, folders
 from portal.common.messages import DesiredAttempt
@@ -101,6 +101,8 @@ def uid_next(host: Host, memory: Memory) -> int:
 
 def work_make(folder: ReplicaFolder, work_base: Path | None, token: str, uid: int | None) -> Path:
     """The command's own folder, closed to all others."""
+    if work_base is not None:
+        work_base_make(work_base)
     work = folder.path / "work" if work_base is None else work_base / token
     work.mkdir(mode=0o700)
     if uid is not None:

@@ -121,6 +121,9 @@ class ReplicaFolder:
         work = self.record.get("work_folder")
         if work:
             shutil.rmtree(work, ignore_errors=True)
+            if Path(work).parent != self.path:
+                with contextlib.suppress(OSError):  # others still work there
+                    Path(work).parent.rmdir()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
