@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 BUSY_AGAIN_SECONDS = 1
 
 
-@shared_task(name=PASS_ALL_TASK)
+@shared_task(name=PASS_ALL_TASK)  # type: ignore[untyped-decorator] # Celery has no types
 def pass_all() -> None:
     """A pass over every cluster; then who is silent is noted, and who was told long ago is told again."""
     now = timezone.now()
@@ -26,7 +26,7 @@ def pass_all() -> None:
         hosts_tell(due, now)
 
 
-@shared_task(name=PASS_TASK, bind=True, max_retries=5)
+@shared_task(name=PASS_TASK, bind=True, max_retries=5)  # type: ignore[untyped-decorator] # Celery has no types
 def pass_one(self: Task, cluster_id: int) -> None:
     """A pass over one cluster, asked for by what changed in it. Busy: again, the one under way may be past it."""
     cluster = Cluster.objects.filter(pk=cluster_id, paused_at=None).first()
