@@ -27,6 +27,8 @@ CLUSTER_NAME = "local"
 
 class Command(BaseCommand):
     help = "Make what the embedded default needs: root project, cluster, this host, demonstration or administrator."
+    # It runs at every start, which has run the checks: they would read every page's code once more.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--data-dir", required=True, type=Path)
