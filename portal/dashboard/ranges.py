@@ -54,10 +54,10 @@ def span_of(request: HttpRequest) -> Span:
     given_from, given_to = request.GET.get("from", ""), request.GET.get("to", "")
     if not given_from and not given_to:
         return Span(frame.start_at, frame.now, f"the {frame.range.words}", fixed=False)
-    end = _moment(given_to, "to", day_end=True) if given_to else frame.now
+    end = moment_parse(given_to, "to", day_end=True) if given_to else frame.now
     if not given_from:
         raise Refused("to is given without from; give both, such as from=2026-11-01&to=2026-11-30.", attr="from")
-    start = _moment(given_from, "from", day_end=False)
+    start = moment_parse(given_from, "from")
     if end <= start:
         raise Refused(f"to ({given_to[:TEXT_MAX] or 'now'}) is not after from ({given_from[:TEXT_MAX]}).", attr="to")
     if (end - start).total_seconds() > SPAN_MAX_SECONDS:
@@ -67,7 +67,7 @@ def span_of(request: HttpRequest) -> Span:
     return Span(start, end, words, fixed=True)
 
 
-def _moment(text: str, name: str, *, day_end: bool) -> datetime:
+def moment_parse(text: str, name: str, *, day_end: bool = False) -> datetime:
     """A date, or a date and time; without an offset it is the site's local time."""
     try:
         if len(text) == len("2026-11-29"):
