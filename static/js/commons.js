@@ -82,16 +82,15 @@
   document.addEventListener("htmx:sendError", function () { stale(true); });
   document.addEventListener("htmx:afterOnLoad", function (event) { if (event.detail.xhr.status < 400) stale(false); });
 
-  // Logs: stay at the end while the reader is there.
-  function atEnd(box) { return box.scrollHeight - box.scrollTop - box.clientHeight < 24; }
-  var follow = new WeakMap();
+  // Logs: stay at the end while the reader is there, else where the reader is.
+  var reading = null;
   document.addEventListener("htmx:beforeSwap", function (event) {
-    var box = event.detail.target.closest(".log");
-    if (box) follow.set(box, atEnd(box));
+    var box = event.detail.shouldSwap && event.detail.target.querySelector(".log");
+    reading = box && { top: box.scrollTop, atEnd: box.scrollHeight - box.scrollTop - box.clientHeight < 24 };
   });
   document.addEventListener("htmx:afterSwap", function (event) {
-    var box = event.detail.target.closest(".log");
-    if (box && follow.get(box)) box.scrollTop = box.scrollHeight;
+    var box = event.detail.target.querySelector(".log");
+    if (box) box.scrollTop = !reading || reading.atEnd ? box.scrollHeight : reading.top;
   });
 
   document.addEventListener("DOMContentLoaded", function () {

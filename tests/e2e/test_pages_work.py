@@ -83,6 +83,30 @@ def test_the_log_grows_while_one_looks(page, sign_in, scene):
     expect(page.locator("#log")).to_contain_text("step 2 loss 3.1", timeout=15_000)
 
 
+def log_grows(scene, text):
+    chunk = LogChunk.objects.order_by("offset").last()
+    LogChunk.objects.create(
+        attempt=chunk.attempt,
+        replica=0,
+        offset=chunk.offset + len(chunk.data),
+        data=text.encode(),
+        received_at=after(9),
+    )
+
+
+def test_the_log_follows_its_end_unless_one_has_scrolled_back(page, sign_in, scene):
+    sign_in(scene.member)
+    log_grows(scene, "filler\n" * 100)
+    page.goto(f"/workloads/{scene.running.pk}/")
+    log_grows(scene, "the first news\n")
+    expect(page.locator("#log")).to_contain_text("the first news", timeout=15_000)
+    assert page.evaluate("log.scrollHeight - log.scrollTop - log.clientHeight") < 24
+    page.evaluate("log.scrollTop = 50")
+    log_grows(scene, "the second news\n")
+    expect(page.locator("#log")).to_contain_text("the second news", timeout=15_000)
+    assert page.evaluate("log.scrollTop") == 50
+
+
 def test_a_running_workload_is_cancelled_after_a_question(page, sign_in, scene):
     sign_in(scene.member)
     page.goto(f"/workloads/{scene.running.pk}/")
