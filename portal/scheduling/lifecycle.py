@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 
 from portal.clusters.models import TsTzRange
+from portal.common.bulk import rows_update
 from portal.common.units import duration_words
 from portal.scheduling.round import Round
 from portal.usage.services import Turn, segments_apply_many, segments_close, segments_open
@@ -103,7 +104,7 @@ def attempts_stop(step: Round, stops: Sequence[Stop]) -> None:
         text = f"{words} Killed after {duration_words(stop.grace_seconds)} at the latest."
         step.note(attempt, "stopping", code=stop.code or stop.cause, text=text, grace_seconds=stop.grace_seconds)
     attempts = [stop.attempt for stop in stops]
-    Attempt.objects.bulk_update(attempts, STOP_FIELDS, batch_size=500)
+    rows_update(attempts, STOP_FIELDS)
     segments_apply_many(turns=[Turn(attempt, step.now, Standing.STOPPING) for attempt in attempts])
     step.hosts |= attempts_hosts(attempt.pk for attempt in attempts)
 

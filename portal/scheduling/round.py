@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from portal.clusters.models import Cluster
+from portal.common.bulk import rows_insert
 from portal.scheduling.snapshot import policy_of
 from portal.workloads.models import Attempt, WorkloadEvent
 from scheduler.types import Policy
@@ -55,7 +56,7 @@ class Round:
 
     def finish(self, tell: Tell) -> None:
         """Write the lines; tell the hosts once everything is committed."""
-        WorkloadEvent.objects.bulk_create(self.events)
+        rows_insert(self.events)
         if self.hosts:
             transaction.on_commit(lambda: tell(frozenset(self.hosts), self.now))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import Max
 
+from portal.common.bulk import rows_insert, rows_insert_with_ids
 from portal.scheduling.claims import GpuMap, Placed
 from portal.scheduling.lifecycle import Stop, attempts_stop
 from portal.scheduling.round import Round
@@ -132,8 +133,8 @@ def _write_starts(step: Round, prepared: list[Prepared], words: Words) -> None:
         one.attempt.reason_code = words.code(reason)
         one.attempt.reason_text = words.text(reason)[:1000]
         one.attempt.reason = words.data(reason)
-    Attempt.objects.bulk_create([one.attempt for one in prepared])
-    GpuClaim.objects.bulk_create([claim for one in prepared for claim in _claims(step, one)])
+    rows_insert_with_ids([one.attempt for one in prepared])
+    rows_insert([claim for one in prepared for claim in _claims(step, one)])
     assigned = [one for one in prepared if not one.is_held]
     segments_open_many(openings=[Opening(one.attempt, step.now, one.attempt.standing) for one in assigned])
     _workloads_told(prepared)

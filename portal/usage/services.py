@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from django.db import transaction
 
+from portal.common.bulk import rows_insert, rows_update
 from portal.common.units import whole_second
 from portal.projects.models import Project
 from portal.projects.selectors import ancestor_paths
@@ -57,21 +58,23 @@ def segments_open_many(*, openings: Sequence[Opening]) -> None:
     for attempt_id, host_id in GpuClaim.objects.filter(attempt__in=gpus).values_list("attempt_id", "host_id"):
         gpus[attempt_id][host_id] += 1
     paths = _charged_paths({opening.attempt.workload.project for opening in openings})
-    Segment.objects.bulk_create(
-        Segment(
-            attempt=attempt,
-            workload_id=attempt.workload_id,
-            cluster_id=attempt.cluster_id,
-            host_id=host_id,
-            project_id=attempt.workload.project_id,
-            author_id=attempt.workload.author_id,
-            path=paths[attempt.workload.project_id],
-            gpus=count,
-            standing=standing,
-            start_at=whole_second(at),
-        )
-        for attempt, at, standing in openings
-        for host_id, count in sorted(gpus[attempt.pk].items())
+    rows_insert(
+        [
+            Segment(
+                attempt=attempt,
+                workload_id=attempt.workload_id,
+                cluster_id=attempt.cluster_id,
+                host_id=host_id,
+                project_id=attempt.workload.project_id,
+                author_id=attempt.workload.author_id,
+                path=paths[attempt.workload.project_id],
+                gpus=count,
+                standing=standing,
+                start_at=whole_second(at),
+            )
+            for attempt, at, standing in openings
+            for host_id, count in sorted(gpus[attempt.pk].items())
+        ]
     )
 
 
@@ -93,9 +96,10 @@ def segments_apply_many(*, turns: Sequence[Turn], host_ids: set[int] | None = No
     changes = _Changes()
     for segment in rows.order_by("pk"):
         _segment_turn(segment, by_attempt[segment.attempt_id], changes)
-    Segment.objects.filter(pk__in=changes.empty).delete()
-    Segment.objects.bulk_update(changes.updated, ["end_at", "standing"], batch_size=500)
-    Segment.objects.bulk_create(changes.created, batch_size=1000)
+    if changes.empty:
+        Segment.objects.filter(pk__in=changes.empty).delete()
+    rows_update(changes.updated, ["end_at", "standing"])
+    rows_insert(changes.created)
 
 
 class _Changes:

@@ -1,0 +1,75 @@
+"""Many rows at once, where Django's own ways cost too much: COPY in, and one UPDATE from arrays.
+
+Values pass through the model's fields, so constraints and types are the same as with `save`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection, models
+
+Column = Any  # a field of a model that has a column of its own
+
+COPY_FROM = 20
+"""Fewer rows than this are inserted the ordinary way: a COPY costs three round trips."""
+
+
+def rows_insert(rows: Sequence[models.Model]) -> None:
+    """Insert new rows of one model; afterwards none of them knows its id."""
+    if len(rows) < COPY_FROM:
+        if rows:
+            type(rows[0])._default_manager.bulk_create(rows)
+        return
+    _rows_copy(rows, [field for field in rows[0]._meta.concrete_fields if not field.primary_key])
+
+
+def rows_insert_with_ids(rows: Sequence[models.Model]) -> None:
+    """Insert new rows of one model, each with an id from the table's sequence, set on it."""
+    if len(rows) < COPY_FROM:
+        if rows:
+            type(rows[0])._default_manager.bulk_create(rows)
+        return
+    meta = rows[0]._meta
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)",
+            [meta.db_table, meta.pk.column, len(rows)],
+        )
+        for row, (pk,) in zip(rows, cursor.fetchall(), strict=True):
+            row.pk = pk
+    _rows_copy(rows, list(meta.concrete_fields))
+    for row in rows:
+        row._state.adding, row._state.db = False, connection.alias
+
+
+def _rows_copy(rows: Sequence[models.Model], fields: Sequence[Column]) -> None:
+    columns = ", ".join(_name(field.column) for field in fields)
+    statement = f"COPY {_name(rows[0]._meta.db_table)} ({columns}) FROM STDIN"
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for row in rows:
+            copy.write_row([field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields])
+
+
+def rows_update(rows: Sequence[models.Model], names: Sequence[str]) -> None:
+    """Write these fields of rows of one model, in one statement."""
+    if not rows:
+        return
+    meta = rows[0]._meta
+    key = meta.pk
+    fields: list[Column] = [field for name in names for field in meta.concrete_fields if field.name == name]
+    columns = [_name(field.column) for field in fields]
+    types = [key.rel_db_type(connection), *(field.db_type(connection) for field in fields)]
+    arrays = ", ".join(f"%s::{kind}[]" for kind in types)
+    changes = ", ".join(f"{column} = d.{column}" for column in columns)
+    table, pk = _name(meta.db_table), _name(key.column)
+    statement = (
+        f"UPDATE {table} AS t SET {changes} "  # noqa: S608 - the model's own names
+        f"FROM unnest({arrays}) AS d({', '.join([pk, *columns])}) WHERE t.{pk} = d.{pk}"
+    )
+    values = [[field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows] for field in fields]
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [[row.pk for row in rows], *values])
+
+
+def _name(name: str | None) -> str:
+    return connection.ops.quote_name(name or "")
