@@ -83,9 +83,8 @@ def _changes(request: PageRequest, frame: Frame) -> Sequence[BudgetChange]:
 
 def _ended(request: PageRequest, frame: Frame) -> list[tuple[str, int, int]]:
     """Workloads that ended in the range, by state, with the number of the range before."""
-    user = request.user
-    current = ended_counts(user=user, cluster=frame.cluster, start=frame.start_at, end=frame.now)
-    before = ended_counts(user=user, cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at)
+    counts = ended_counts(
+        user=request.user, cluster=frame.cluster, since=frame.previous_start_at, boundary=frame.start_at
+    )
     order = ("succeeded", "failed", "timed_out", "cancelled", "preempted", "host_failed")
-    seen = [state for state in order if state in current or state in before]
-    return [(state, current.get(state, 0), before.get(state, 0)) for state in seen]
+    return [(state, *counts[state]) for state in order if state in counts]

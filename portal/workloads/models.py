@@ -63,6 +63,7 @@ class Workload(models.Model):
             models.Index(fields=["project", "-id"], name="workload_by_project"),
             models.Index(fields=["author", "-id"], name="workload_by_author"),
             models.Index(fields=["state", "-id"], name="workload_by_state"),
+            models.Index(fields=["ended_at"], name="workload_ended", condition=Q(ended_at__isnull=False)),
         )
         constraints = (
             models.UniqueConstraint(fields=["author", "idempotency_key"], name="workload_idempotency_key_once"),
