@@ -22,6 +22,7 @@ DESIRED_TASK = "portal.agent.desired"
 DESIRED_ACTION = "desired"
 REPORT_ACTION = "report"
 EVERY_ATTEMPT = "*"
+PASS_REQUEST_SECONDS = 5
 
 DESIRED_SEQUENCE = "desired_sequence"
 """Field of a report's body: the sequence of the last desired state that the host has taken in, 0 for none since
@@ -245,7 +246,8 @@ def envelope_send(app: Any, task: str, envelope: Envelope, queue: str, *, newest
 def pass_request(cluster_id: int) -> None:
     """Ask for a pass over a cluster once the caller's transaction has committed.
 
-    A broker that is away is not an error here: the beat's next tick does the same work.
+    A broker that is away is not an error here: the beat's next tick does the same work. So is a request that waited
+    behind others for longer than a pass may take: any pass made meanwhile has done its work.
     """
     from django.db import transaction
     from kombu.exceptions import OperationalError
@@ -255,7 +257,7 @@ def pass_request(cluster_id: int) -> None:
 
     def send() -> None:
         try:
-            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False)
+            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False, expires=PASS_REQUEST_SECONDS)
         except OperationalError:
             import logging
 

@@ -3,6 +3,7 @@
 import logging
 
 from celery import Task, shared_task
+from django.db import DatabaseError
 from django.utils import timezone
 
 from portal.clusters.models import Cluster
@@ -21,7 +22,11 @@ def pass_all() -> None:
     now = timezone.now()
     hosts_silence_note(now=now)
     for cluster in Cluster.objects.filter(paused_at=None):
-        pass_run(cluster=cluster, now=timezone.now())
+        try:
+            pass_run(cluster=cluster, now=timezone.now())
+        except DatabaseError:
+            # Nothing of it was written; the other clusters are not made to wait for it.
+            logger.exception("The pass over %s was undone by the database.", cluster)
     if due := hosts_due(now):
         hosts_tell(due, now)
 

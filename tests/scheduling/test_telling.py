@@ -1,23 +1,27 @@
 """What hosts are told, by which words workloads are told why they wait, and what output is kept."""
 
 import base64
+from datetime import datetime
 from typing import Any
 
 import pytest
 from celery.exceptions import Retry
+from django.db import IntegrityError
 
-from portal.clusters.models import Host
+from portal.clusters.models import Cluster, Host
 from portal.common.messages import LogChunkReport
 from portal.scheduling import tasks
 from portal.scheduling.desired import desired_of
 from portal.scheduling.dispatch import hosts_due, is_overdue
 from portal.scheduling.logs import KEPT_BYTES, LEFT_OUT, logs_save
+from portal.scheduling.models import Pass
+from portal.scheduling.services import pass_run
 from portal.scheduling.words import Words
 from portal.workloads.models import Attempt, LogChunk
 from portal.workloads.selectors import workload_log
 from portal.workloads.services import workload_cancel
 from scheduler.types import Code, reason
-from tests.factories import after
+from tests.factories import after, cluster_make
 from tests.scheduling.conftest import Lab, attempt_of, fresh
 
 
@@ -156,3 +160,17 @@ def test_the_beat_makes_a_pass_over_every_cluster(lab: Lab, monkeypatch: pytest.
     tasks.pass_all()
     assert lab.cluster.passes.count() == 1
     assert lab.told == {host.pk for host in lab.hosts}
+
+
+def test_a_cluster_whose_pass_the_database_undoes_holds_up_no_other(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = cluster_make("zebra")
+    monkeypatch.setattr(tasks, "hosts_tell", lab.tell)
+
+    def undone_for_the_first(*, cluster: Cluster, now: datetime) -> Pass | None:
+        if cluster == lab.cluster:
+            raise IntegrityError("no")
+        return pass_run(cluster=cluster, now=now, tell=lab.tell)
+
+    monkeypatch.setattr(tasks, "pass_run", undone_for_the_first)
+    tasks.pass_all()
+    assert (lab.cluster.passes.count(), other.passes.count()) == (0, 1)
