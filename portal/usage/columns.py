@@ -23,11 +23,15 @@ Parents = Mapping[int, int | None]
 STANDINGS: tuple[str, ...] = tuple(Standing.values)
 CHARGED = tuple(STANDINGS.index(standing) for standing in CHARGED_STANDINGS)
 
+# Path, GPUs (at most 2**20 on a host) and standing travel as one number: an array costs more than the shifts.
+_GPUS_SHIFT = 3
+_PATH_SHIFT = 24
 _STANDING_NUMBER = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(STANDINGS))
 _SEGMENTS = f"""
-SELECT array_agg(s.attempt_id), array_agg(s.workload_id), array_agg(s.host_id), array_agg(s.project_id),
-       array_agg(s.author_id), array_agg(s.gpus), array_agg(CASE s.standing {_STANDING_NUMBER} END),
-       array_agg(s.start_at), array_agg(coalesce(s.end_at, 'infinity')), array_agg(coalesce(known.number, 0) - 1)
+SELECT array_agg(s.workload_id), array_agg(s.host_id), array_agg(s.author_id), array_agg(s.start_at),
+       array_agg(coalesce(s.end_at, 'infinity')),
+       array_agg((coalesce(known.number, 0) << {_PATH_SHIFT}) | (s.gpus << {_GPUS_SHIFT})
+                 | (CASE s.standing {_STANDING_NUMBER} END))
 FROM usage_segment s LEFT JOIN (
     SELECT text::bigint[] AS path, number FROM unnest(%(paths)s::text[]) WITH ORDINALITY AS given(text, number)
 ) AS known ON known.path = s.path
@@ -40,10 +44,8 @@ WHERE s.cluster_id = %(cluster)s AND (s.end_at IS NULL OR s.end_at > %(start)s) 
 class SegmentColumns:
     """Segments that reach into a range of time, uncut; `end_at` is NEVER while one is open."""
 
-    attempt: IntArray
     workload: IntArray
     host: IntArray
-    project: IntArray
     author: IntArray
     gpus: IntArray
     standing: IntArray  # index into STANDINGS
@@ -54,7 +56,7 @@ class SegmentColumns:
 
     def charged(self) -> BoolArray:
         """Which of them are charged to a budget."""
-        return np.isin(self.standing, CHARGED)
+        return np.array([number in CHARGED for number in range(len(STANDINGS))])[self.standing]
 
     def below(self, project_id: int) -> "SegmentColumns":
         """Those that are charged to the project or below it."""
@@ -89,11 +91,23 @@ def window_segments(
         "project": None if project is None else project.pk,
     }
     columns = columns_fetch(_SEGMENTS, {**parameters, "paths": _texts(paths)})
-    if (columns[-1] < 0).any():  # charged along paths that the tree no longer has
+    if (columns[-1] >> _PATH_SHIFT == 0).any():  # charged along paths that the tree no longer has
         paths += _former_paths(cluster, start, end, paths)
         columns = columns_fetch(_SEGMENTS, {**parameters, "paths": _texts(paths)})
-    used, path = np.unique(columns[-1], return_inverse=True)
-    return SegmentColumns(*columns[:-1], path=path.astype(np.int64), paths=tuple(paths[number] for number in used))
+    workload, host, author, start_at, end_at, packed = columns
+    counts = np.bincount(packed >> _PATH_SHIFT, minlength=len(paths) + 1)[1:]
+    place = np.cumsum(counts > 0) - 1  # of each path among those that occur
+    return SegmentColumns(
+        workload=workload,
+        host=host,
+        author=author,
+        gpus=(packed & 2**_PATH_SHIFT - 1) >> _GPUS_SHIFT,
+        standing=packed & 2**_GPUS_SHIFT - 1,
+        start_at=start_at,
+        end_at=end_at,
+        path=place[(packed >> _PATH_SHIFT) - 1] if paths else packed,
+        paths=tuple(path for path, count in zip(paths, counts, strict=True) if count),
+    )
 
 
 def _tree_paths(parents: Parents) -> list[Path]:

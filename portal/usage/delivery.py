@@ -30,11 +30,15 @@ from portal.usage.occupancy import HostSpans, capacity_between, host_spans_read
 
 INT64_ABOVE = 2**63
 
+# OFFSET 0: each attempt looks its workload up. Joined freely, PostgreSQL reads every workload there ever was.
 _DEMAND = """
 SELECT array_agg(project_id), array_agg(gpus), array_agg(start_at), array_agg(coalesce(end_at, 'infinity'))
 FROM (
-    SELECT w.project_id, w.replicas::bigint * w.gpus_per_replica AS gpus, a.queued_at AS start_at, a.ended_at AS end_at
-    FROM workloads_attempt a JOIN workloads_workload w ON w.id = a.workload_id
+    SELECT w.project_id, w.gpus, a.queued_at AS start_at, a.ended_at AS end_at
+    FROM workloads_attempt a CROSS JOIN LATERAL (
+        SELECT project_id, replicas::bigint * gpus_per_replica AS gpus FROM workloads_workload
+        WHERE id = a.workload_id OFFSET 0
+    ) AS w
     WHERE a.cluster_id = %(cluster)s AND a.min_runtime_seconds > 0
       AND a.queued_at < %(end)s AND (a.ended_at IS NULL OR a.ended_at > %(start)s)
     UNION ALL

@@ -132,8 +132,8 @@ def usage_by_author(*, columns: SegmentColumns, start: datetime, end: datetime) 
     each = gpu_seconds_each(start, end, columns)
     authors, author = np.unique(columns.author, return_inverse=True)
     unallocated = columns.standing == STANDINGS.index(Standing.UNALLOCATED)
-    pairs = np.unique(np.stack((author, columns.workload))[:, inside], axis=1)
-    workloads = np.bincount(pairs[0], minlength=len(authors))
+    pairs = np.unique(columns.workload[inside] * len(authors) + author[inside])
+    workloads = np.bincount(pairs % max(len(authors), 1), minlength=len(authors))
     sums = [_sums(author, len(authors), each, chosen) for chosen in (columns.charged(), unallocated)]
     return [
         AuthorUsage(int(author_id), int(charged), int(free), int(count))

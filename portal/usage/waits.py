@@ -19,12 +19,16 @@ WAIT_CLASSES = ("debug", "small", "large")
 DEBUG_GPUS_MAX = 8
 DEBUG_SECONDS_BELOW = 900
 
+# OFFSET 0: each attempt looks its workload up. Joined freely, PostgreSQL reads every workload there ever was.
 _WAITS = """
-SELECT array_agg(a.queued_at), array_agg(a.assigned_at), array_agg(w.replicas::bigint * w.gpus_per_replica),
+SELECT array_agg(a.queued_at), array_agg(a.assigned_at), array_agg(w.gpus),
        array_agg(a.min_runtime_seconds), array_agg(w.project_id),
        array_agg(a.number > 1 AND EXISTS (SELECT 1 FROM workloads_attempt e WHERE e.workload_id = a.workload_id
                                           AND e.number < a.number AND e.assigned_at IS NOT NULL))
-FROM workloads_attempt a JOIN workloads_workload w ON w.id = a.workload_id
+FROM workloads_attempt a CROSS JOIN LATERAL (
+    SELECT project_id, replicas::bigint * gpus_per_replica AS gpus FROM workloads_workload
+    WHERE id = a.workload_id OFFSET 0
+) AS w
 WHERE a.assigned_at >= %(start)s AND a.assigned_at < %(end)s
   AND (a.ended_at IS NULL OR a.ended_at >= %(start)s)
   AND (%(cluster)s::bigint IS NULL OR a.cluster_id = %(cluster)s)
