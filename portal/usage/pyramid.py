@@ -49,7 +49,8 @@ class Pyramid:
 
     `delivered_gpu_seconds` counts each project up to what it was owed, so that nobody's surplus hides another's want;
     owed and delivered are summed over the leaves of the budget tree. `occupied_unschedulable_gpu_seconds` is the part
-    of what was occupied that ran out its contract on hosts that took no new work.
+    of what was occupied that ran out its contract on hosts that took no new work: it is in no ratio, because those
+    hosts are not in what was schedulable.
     """
 
     start: datetime
@@ -72,14 +73,19 @@ class Pyramid:
         return sum(self.occupied_by_standing.values())
 
     @property
+    def occupied_schedulable_gpu_seconds(self) -> int:
+        """The part of it on hosts that took work: what occupancy counts."""
+        return self.occupied_gpu_seconds - self.occupied_unschedulable_gpu_seconds
+
+    @property
     def availability(self) -> float | None:
         """Schedulable over installed; None: no host was installed."""
         return _ratio(self.schedulable_gpu_seconds, self.installed_gpu_seconds)
 
     @property
     def occupancy(self) -> float | None:
-        """Occupied over schedulable; None: nothing was schedulable."""
-        return _ratio(self.occupied_gpu_seconds, self.schedulable_gpu_seconds)
+        """Occupied on schedulable hosts over schedulable; None: nothing was schedulable."""
+        return _ratio(self.occupied_schedulable_gpu_seconds, self.schedulable_gpu_seconds)
 
     @property
     def impact(self) -> float | None:
