@@ -69,11 +69,13 @@ _LOADERS = {"int8[]": _Wide, "int4[]": _Narrow, "bool[]": _Flags, "timestamptz[]
 def columns_fetch(sql: str, parameters: Mapping[str, Any]) -> list[NDArray[Any]]:
     """The one row of a query of `array_agg`s over bigint, integer, boolean or timestamptz; none of them null."""
     connection.ensure_connection()
-    raw = ServerBindingCursor(connection.connection)  # the one of Django's cursors that can ask for the binary form
+    backend: Any = connection
+    made: Any = ServerBindingCursor  # of Django's cursors the one that can ask for the binary form
+    raw = made(backend.connection)
     raw.format = Format.BINARY
     for name, loader in _LOADERS.items():
         raw.adapters.register_loader(raw.adapters.types.get_oid(name), loader)
-    with connection._prepare_cursor(raw) as cursor:  # counted, logged and its errors wrapped as of any other
+    with backend._prepare_cursor(raw) as cursor:  # counted, logged and its errors wrapped as of any other
         cursor.execute(sql, parameters)
         row = cursor.fetchone() or ()
     return [np.zeros(0, dtype=np.int64) if column is None else column for column in row]

@@ -143,7 +143,7 @@ def _demand(cluster: Cluster, start: datetime, end: datetime, edges: IntArray, p
     rows = numbers_of(list(parents), project)
     totals = gpu_seconds_by_group(edges, rows, len(parents), start_at, end_at, gpus)
     row_of = {project_id: row for row, project_id in enumerate(parents)}
-    for project_id, parent_id in reversed(parents.items()):  # children stand after their parents
+    for project_id, parent_id in reversed(list(parents.items())):  # children stand after their parents
         if parent_id is not None:
             totals[row_of[parent_id]] += totals[row_of[project_id]]
     return totals
