@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count
+
 from portal.clusters.models import Cluster, Host
 from portal.clusters.selectors import policies_of
 from portal.common.errors import FieldError
@@ -15,16 +17,16 @@ NAMES_IN_A_MESSAGE = 20
 
 @dataclass(frozen=True)
 class Offer:
-    """What a cluster can take: its hosts' sizes and the bounds of a minimum runtime."""
+    """What a cluster can take: how many hosts it has of each size, and the bounds of a minimum runtime."""
 
     cluster: Cluster
-    host_gpus: tuple[int, ...]
+    hosts_by_gpus: dict[int, int]
     least_seconds: int
     most_seconds: int
 
     def size_problem(self, replicas: int, gpus_per_replica: int) -> FieldError | None:
         """Why no state of the cluster could ever hold the gang."""
-        largest = max(self.host_gpus, default=0)
+        largest = max(self.hosts_by_gpus, default=0)
         if gpus_per_replica > largest:
             sentence = (
                 f"No host of cluster {self.cluster.name} has {gpus_per_replica} GPUs; the largest has {largest}."
@@ -32,7 +34,7 @@ class Offer:
                 else f"Cluster {self.cluster.name} has no hosts yet."
             )
             return FieldError("gpus_per_replica", "no_host_of_that_size", sentence)
-        most = sum(gpus // gpus_per_replica for gpus in self.host_gpus)
+        most = sum(gpus // gpus_per_replica * hosts for gpus, hosts in self.hosts_by_gpus.items())
         if replicas > most:
             sentence = (
                 f"Cluster {self.cluster.name} has room for {most} replicas of {gpus_per_replica} GPUs, not {replicas}."
@@ -68,15 +70,15 @@ def offers_of(names: Sequence[str]) -> tuple[list[Offer], list[FieldError]]:
 
 
 def _offers(clusters: list[Cluster]) -> list[Offer]:
-    sizes: dict[int, list[int]] = {cluster.pk: [] for cluster in clusters}
-    hosts = Host.objects.filter(cluster__in=clusters, retired_at=None)
-    for cluster_id, gpus in hosts.values_list("cluster_id", "gpus"):
-        sizes[cluster_id].append(gpus)
+    sizes: dict[int, dict[int, int]] = {cluster.pk: {} for cluster in clusters}
+    hosts = Host.objects.filter(cluster__in=clusters, retired_at=None).order_by()
+    for cluster_id, gpus, number in hosts.values_list("cluster_id", "gpus").annotate(number=Count("pk")):
+        sizes[cluster_id][gpus] = number
     policies = policies_of(clusters=clusters)
     return [
         Offer(
             cluster,
-            tuple(sizes[cluster.pk]),
+            sizes[cluster.pk],
             policies[cluster.pk]["min_runtime_min_seconds"],
             policies[cluster.pk]["min_runtime_max_seconds"],
         )

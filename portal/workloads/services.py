@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from portal.common.messages import pass_request
 from portal.common.services import audit_record
 from portal.common.units import whole_second
 from portal.projects.models import Project, User
-from portal.projects.selectors import project_by_path, user_may, user_require
+from portal.projects.selectors import project_allowing, user_may
 from portal.workloads.acceptance import offers_accepting, offers_of
 from portal.workloads.models import Attempt, AttemptState, Workload, WorkloadEvent, WorkloadState
 from portal.workloads.validation import KEY_LENGTH_MAX, NAME_LENGTH_MAX, fields_problems
@@ -68,7 +69,8 @@ def workload_submit(
     found, accepted = _checked(author, {**body, "idempotency_key": idempotency_key})
     now = whole_second(now)
     try:
-        with transaction.atomic():
+        # Only a key can be there already: without one there is nothing to go back for.
+        with nullcontext() if idempotency_key is None else transaction.atomic():
             workload = _saved(author, found, accepted, body, idempotency_key, digest, now)
     except IntegrityError:
         # Another request with this key was committed between our look and our insert.
@@ -113,8 +115,7 @@ def _checked(author: User, body: dict[str, Any]) -> tuple[Project, list[Cluster]
 def _project_checked(author: User, path: Any) -> Project:
     if not isinstance(path, str):
         raise NotFound("A project is named by its path, like lab/nlp.", attr="project")
-    project = project_by_path(user=author, path=path)
-    user_require(user=author, action="submit", project=project)
+    project = project_allowing(user=author, action="submit", path=path)
     if project.archived_at is not None:
         raise NotFound(f"Project {path} is archived: it takes no more workloads.", attr="project")
     return project

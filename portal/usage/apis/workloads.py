@@ -16,7 +16,7 @@ from portal.common.apis import Rows, RowsView, RowView, person, row_or_404
 from portal.common.filters import parameters_require_known
 from portal.common.pagination import whole_parameter
 from portal.common.units import whole_second
-from portal.usage.rows import WORKLOAD_FIELDS, workload_detail, workload_rows
+from portal.usage.rows import WORKLOAD_FIELDS, workload_detail, workload_rows, workload_submitted
 from portal.workloads.filters import WorkloadFilter
 from portal.workloads.models import AttemptState, Workload
 from portal.workloads.selectors import LOG_BYTES_MAX, workload_log, workloads_visible
@@ -70,7 +70,7 @@ class WorkloadList(RowsView):
             idempotency_key=request.headers.get(KEY_HEADER),
             **submission.validated_data,
         )
-        answer = _detail(user, workload.pk)
+        answer = workload_submitted(workload=workload) if created else _detail(user, workload.pk)
         headers = {"Location": request.build_absolute_uri(f"/api/v1/workloads/{workload.pk}/")}
         if not created:
             headers[REPLAYED_HEADER] = "true"
