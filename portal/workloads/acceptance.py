@@ -55,14 +55,19 @@ class Offer:
 
 
 def offers_of(names: Sequence[str]) -> tuple[list[Offer], list[FieldError]]:
-    """Offers of the clusters that are named (none: all), and a complaint about names that don't exist."""
+    """Offers of the clusters that are named (none: all), and a complaint about names that don't exist.
+
+    Where none of the names exists the offers are all clusters', so that the other fields are judged by something.
+    """
     clusters = list(Cluster.objects.order_by("pk"))
     known = {cluster.name for cluster in clusters}
     unknown = [name for name in names if not isinstance(name, str) or name not in known]
     if unknown:
         shown = ", ".join(repr(str(name).replace("\0", "\\0")[:60]) for name in unknown[:NAMES_IN_A_MESSAGE])
         valid = ", ".join(sorted(known)[:NAMES_IN_A_MESSAGE]) or "none yet"
-        return [], [FieldError("clusters", "unknown", f"There is no cluster {shown}. The clusters are: {valid}.")]
+        sentence = f"There is no cluster {shown}. The clusters are: {valid}."
+        chosen = [cluster for cluster in clusters if cluster.name in names] or clusters
+        return _offers(chosen), [FieldError("clusters", "unknown", sentence)]
     if not clusters:
         return [], [FieldError("clusters", "unknown", "There is no cluster yet: an operator makes the first.")]
     chosen = [cluster for cluster in clusters if not names or cluster.name in names]
@@ -92,10 +97,10 @@ def offers_accepting(
     """The clusters that can take it, or why none can. A named cluster whose bounds it breaks is an error too."""
     problems: list[FieldError] = []
     fitting = offers
-    replicas, gpus_per_replica = body["replicas"], body["gpus_per_replica"]
-    if is_whole(replicas) and is_whole(gpus_per_replica) and replicas >= 1 and gpus_per_replica >= 1:
-        fitting, size_problems = _split(offers, [offer.size_problem(replicas, gpus_per_replica) for offer in offers])
-        problems += [] if fitting else size_problems[:NAMES_IN_A_MESSAGE]
+    # A number that is none is complained about elsewhere; the other of the two is judged beside 1.
+    replicas, gpus_per_replica = _at_least_1(body["replicas"]), _at_least_1(body["gpus_per_replica"])
+    fitting, size_problems = _split(offers, [offer.size_problem(replicas, gpus_per_replica) for offer in offers])
+    problems += [] if fitting else size_problems[:NAMES_IN_A_MESSAGE]
     seconds = body["min_runtime_seconds"]
     if is_whole(seconds) and seconds >= 0:
         candidates = offers if named or not fitting else fitting
@@ -103,6 +108,10 @@ def offers_accepting(
         problems += bound_problems if named or not allowed else []
         fitting = [offer for offer in fitting if offer in allowed]
     return [offer.cluster for offer in fitting], problems
+
+
+def _at_least_1(value: Any) -> int:
+    return value if is_whole(value) and value >= 1 else 1
 
 
 def _split(offers: list[Offer], problems: list[FieldError | None]) -> tuple[list[Offer], list[FieldError]]:
