@@ -23,7 +23,7 @@ NOBODY_LISTENS = "redis://127.0.0.1:1/0"
 def broker_away() -> Iterator[None]:
     """The broker's address is one at which nobody listens; no connection to either address outlives the test."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("broker_url", "broker_write_url"):
+        for name in ("broker_write_url", "broker_url"):  # in this order: the first falls back to the second
             patch.setattr(current_app.conf, name, NOBODY_LISTENS)
         connections_forget()
         yield
@@ -125,7 +125,7 @@ def test_too_many_requests_are_a_429_problem(member: APIClient, monkeypatch: pyt
 def test_health_is_200_once_database_and_broker_answer(client: Client, db: None) -> None:
     response = client.get("/healthz")
     assert response.status_code == 200
-    assert response.json() == {"status": "ok", "web": "ok", "database": "ok", "broker": "ok"}
+    assert response.json() == {"status": "ok", "web": "ok", "migrations": "ok", "database": "ok", "broker": "ok"}
     assert client.get("/readyz").json()["migrations"] == "ok"
 
 
