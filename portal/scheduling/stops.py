@@ -33,9 +33,7 @@ def timeouts_ahead(*, cluster: Cluster, now: datetime) -> list[int]:
     within two seconds share one pass."""
     timeout = ExpressionWrapper(F("workload__timeout_seconds") * timedelta(seconds=1), DurationField())
     running = Attempt.objects.filter(cluster=cluster, state=AttemptState.RUNNING, running_at__isnull=False)
-    soon = (
-        running.filter(workload__timeout_seconds__isnull=False).annotate(ends_at=F("running_at") + timeout).order_by()
-    )
+    limited = running.filter(workload__timeout_seconds__isnull=False).order_by()
     until = now + timedelta(seconds=ahead_seconds())
     soon = limited.annotate(ends_at=F("running_at") + timeout).filter(ends_at__gt=now, ends_at__lte=until)
     moments = soon.values_list("ends_at", flat=True)
