@@ -210,6 +210,8 @@ def envelope_shape(envelope: object) -> Envelope:
     texts = ("host", "attempt", "action", "signature")
     if not all(isinstance(envelope[name], str) and len(envelope[name]) <= 200 for name in texts):
         raise Malformed("Fields host, attempt, action and signature must be short texts.")
+    if not HOST_NAME.fullmatch(envelope["host"]):
+        raise Malformed(f"{envelope['host'][:100]!r} is not a host name.")
     if not whole(envelope["sequence"], 0, SEQUENCE_MAX):
         raise Malformed("Field sequence must be a whole number.")
     return cast(Envelope, envelope)
@@ -255,16 +257,28 @@ def pass_request(cluster_id: int, *, after_seconds: int = 0) -> None:
 
     # The portal's own app: in the worker that takes in reports, the current one knows no other queue than its own.
     from portal.celery import app
+    from portal.common.availability import BROKER, quick_producers
 
     when = {"countdown": after_seconds} if after_seconds else {}
     expires = after_seconds + PASS_REQUEST_SECONDS
 
     def send() -> None:
         try:
-            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False, expires=expires, **when)
+            with quick_producers(app).acquire(block=True, timeout=1) as producer:
+                app.send_task(
+                    PASS_TASK,
+                    args=[cluster_id],
+                    queue=PORTAL_QUEUE,
+                    producer=producer,
+                    retry=False,
+                    expires=expires,
+                    **when,
+                )
+            BROKER.note(away=False)
         except OperationalError:
             import logging
 
+            BROKER.note(away=True)
             logging.getLogger(__name__).warning("The broker is away: the next beat makes the pass.")
 
     transaction.on_commit(send)
