@@ -17,6 +17,9 @@ CODES = {
     Code.FULL_OF_PROTECTED: "cluster_full_protected",
     Code.NO_HOST_OF_SIZE: "no_host_of_that_size",
 }
+# The root has no budget above it: it funds from the part of the cluster that it granted to no project below.
+FUNDED_BY = (Code.FUNDED, Code.RECOVERED)
+NO_BUDGET, OWN_PART = " (no budget)", ", from what it granted to no project below it"
 PLACE = re.compile(r"<(project|host|workload|attempt|at) (\d+)>")
 
 
@@ -41,6 +44,8 @@ class Words:
     def text(self, reason: Reason) -> str:
         """The sentence, with names and moments."""
         said = words(reason)
+        if reason.code in FUNDED_BY and "balance_ppm" not in reason.as_dict():
+            said = said.replace(NO_BUDGET, OWN_PART)
         return PLACE.sub(self._name, said) if "<" in said else said
 
     def data(self, reason: Reason) -> dict[str, Any]:

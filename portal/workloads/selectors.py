@@ -75,12 +75,14 @@ def queue_waiting(
 
 def queue_ordered(*, workloads: QuerySet[Workload]) -> QuerySet[Workload]:
     """As the scheduler considers them: what is starting, then the queue by position, then what has none,
-    then the unallocated queue, which counts its positions for itself (R8); ties by first submit."""
+    then the unallocated queue, which counts its positions for itself (R8), then what doesn't wait; ties by first
+    submit."""
     position = Cast(KeyTextTransform("position", "reason"), BigIntegerField())
     return workloads.annotate(
         position=position,
         gpus_ahead=Cast(KeyTextTransform("gpus_ahead", "reason"), BigIntegerField()),
         band=Case(
+            When(~Q(state=WorkloadState.PENDING), then=Value(4)),
             When(reason_code__in=("held", "starting"), then=Value(0)),
             When(reason_code__in=("unallocated_queue", "unallocated_cap"), then=Value(3)),
             When(reason__has_key="position", then=Value(1)),
