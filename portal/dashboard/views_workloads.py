@@ -17,7 +17,7 @@ from portal.dashboard.selectors import active_standings, attempt_stories, states
 from portal.dashboard.timeline import timeline_of
 from portal.projects.selectors import project_by_path, projects_visible, user_may
 from portal.workloads.models import Workload
-from portal.workloads.selectors import log_size, workload_log, workload_visible, workloads_visible
+from portal.workloads.selectors import events_told, log_size, workload_log, workload_visible, workloads_visible
 from portal.workloads.services import FINAL_STATES, workload_cancel
 
 TAIL_BYTES = 65_536
@@ -70,7 +70,7 @@ def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
     stories = attempt_stories(workload=found, now=now)
     latest = stories[-1] if stories else None
     timeline = timeline_of(submitted_at=found.submitted_at, ended_at=found.ended_at, stories=stories, now=now)
-    events = list(found.events.select_related("actor", "attempt").order_by("-pk")[:EVENTS_SHOWN])
+    events = events_told(workload=found, user=request.user, limit=EVENTS_SHOWN)
     return {
         "workload": found,
         "stories": stories,

@@ -12,7 +12,7 @@ from portal.clusters.models import Cluster
 from portal.common.errors import NotFound
 from portal.projects.models import Project, User
 from portal.projects.selectors import projects_visible
-from portal.workloads.models import Attempt, LogChunk, Workload, WorkloadState
+from portal.workloads.models import Attempt, LogChunk, Workload, WorkloadEvent, WorkloadState
 
 LOG_BYTES_MAX = 1_048_576
 
@@ -52,6 +52,19 @@ def workload_visible(*, user: User, workload_id: int) -> Workload:
     if workload is None:
         raise NotFound(f"There is no workload {workload_id} that you may see.")
     return workload
+
+
+def events_told(*, workload: Workload, user: User, limit: int) -> list[WorkloadEvent]:
+    """The workload's latest events, newest first, in the words that the person may read: other projects are named
+    only to who sees them."""
+    events = list(workload.events.select_related("actor", "attempt").order_by("-pk")[:limit])
+    named = {project for event in events for project in event.data.get("named_projects", ())}
+    if named:
+        seen = set(projects_visible(user=user).filter(pk__in=named).values_list("pk", flat=True))
+        for event in events:
+            if event.data.get("named_text") and seen.issuperset(event.data["named_projects"]):
+                event.text = event.data["named_text"]
+    return events
 
 
 def queue_waiting(
