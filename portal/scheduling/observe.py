@@ -6,7 +6,7 @@ A report that says nothing new costs a few reads. Only news takes the cluster's 
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from portal.clusters.models import Host
 from portal.clusters.services import host_heard, host_recovered
@@ -32,6 +32,7 @@ from portal.scheduling.stops import ahead_seconds
 from portal.workloads.models import Attempt, AttemptState, GpuClaim
 
 CHECKPOINT_STEP_SECONDS = 2
+GPUS_GROWTH_MAX = 1024
 
 
 @transaction.atomic
@@ -53,7 +54,7 @@ def report_apply(*, host: Host, report: ReportBody, now: datetime, tell: Tell = 
 
 
 def _host_note(host: Host, report: ReportBody, now: datetime) -> None:
-    host_heard(host=host, gpus=int(report["gpus"]), boot_id=str(report["boot_id"]), now=now)
+    host_heard(host=host, gpus=_gpus_believed(host, int(report["gpus"])), boot_id=str(report["boot_id"]), now=now)
     facts = {
         "gpu_model": str(report.get("gpu_model", host.gpu_model))[:100],
         "simulated": bool(report.get("simulated", host.simulated)),
@@ -62,6 +63,21 @@ def _host_note(host: Host, report: ReportBody, now: datetime) -> None:
     }
     if any(getattr(host, name) != value for name, value in facts.items()):
         Host.objects.filter(pk=host.pk).update(**facts)
+
+
+def _gpus_believed(host: Host, said: int) -> int:
+    """How many GPUs a host is taken to have that says another number than before.
+
+    Never fewer than attempts have or wait for there: a GPU that is missing goes with the attempt on it. Never more
+    than GPUS_GROWTH_MAX by its own word alone: budgets are parts of what is installed, and a host that makes up a
+    million GPUs would take everybody's; a larger one is registered as such.
+    """
+    if said == host.gpus:
+        return said
+    open_claims = GpuClaim.objects.filter(host=host).exclude(attempt__state=AttemptState.ENDED)
+    last = open_claims.filter(Q(occupied__upper_inf=True) | Q(held__upper_inf=True)).aggregate(last=Max("gpu_index"))
+    claimed = 0 if last["last"] is None else last["last"] + 1
+    return max(min(said, max(host.gpus, GPUS_GROWTH_MAX)), claimed)
 
 
 def _checkpoints_note(said: dict[Key, Said], here: dict[Key, str], now: datetime) -> None:
