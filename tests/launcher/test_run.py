@@ -303,6 +303,9 @@ def sleepers() -> list[psutil.Process]:
 
 def test_a_workload_outlives_its_agent_but_not_the_launch_and_is_requeued(tmp_path):
     with launched(tmp_path / "data", DEMO="1") as launch, rest(launch) as client:
+        token = client.headers["Authorization"].split()[1]
+        exports = [f"  export COMMONS_URL={launch.address.rstrip('/')}\n", f"  export COMMONS_TOKEN={token}\n"]
+        assert [line for line in launch.lines if "export" in line] == exports
         workload = submit(client)
         assert until(lambda: state_of(client, workload) == "running", timeout_seconds=UP_SECONDS)
         (running,) = sleepers()
