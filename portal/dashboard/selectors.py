@@ -76,6 +76,12 @@ def _host_use(host: Host, claims: dict[int, tuple[str, int]], names: dict[int, s
     return HostUse(host, gpus, dict(counts))
 
 
+def hosts_closed(*, cluster: Cluster) -> list[tuple[str, str]]:
+    """(name, state) of every host that takes no new attempts."""
+    rows = hosts_installed(cluster=cluster).exclude(state="schedulable").order_by("name")
+    return list(rows.values_list("name", "state"))
+
+
 def gpus_by_standing(*, cluster: Cluster) -> dict[str, int]:
     """GPUs of the cluster by what they do now, standings first, then held, free and unavailable."""
     claims = gpu_claims_now(cluster=cluster)
