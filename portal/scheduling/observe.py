@@ -9,7 +9,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from portal.clusters.models import Host
-from portal.clusters.services import host_heard, host_recovered
+from portal.clusters.health import host_recovered
+from portal.clusters.services import host_heard
 from portal.common.messages import ReportBody, pass_request
 from portal.common.units import whole_second
 from portal.scheduling.claims import gpus_awaited
