@@ -5,17 +5,18 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('clusters', '0003_host_silent_at'),
-        ('projects', '0001_initial'),
-        ('workloads', '0001_initial'),
+        ("clusters", "0003_host_silent_at"),
+        ("projects", "0001_initial"),
+        ("workloads", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='workload',
-            index=models.Index(condition=models.Q(('ended_at__isnull', False)), fields=['ended_at'], name='workload_ended'),
+            model_name="workload",
+            index=models.Index(
+                condition=models.Q(("ended_at__isnull", False)), fields=["ended_at"], name="workload_ended"
+            ),
         ),
     ]
