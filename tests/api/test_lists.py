@@ -205,7 +205,7 @@ def test_a_running_workload_shows_its_attempt_its_gpus_and_its_charge(lab: Lab, 
     [
         ("/api/v1/workloads/", 7),
         ("/api/v1/projects/", 3),
-        ("/api/v1/hosts/", 5),
+        ("/api/v1/hosts/", 6),
         ("/api/v1/clusters/", 5),
         ("/api/v1/budgets/", 7),
     ],

@@ -54,7 +54,7 @@ def test_what_runs_on_a_host_that_dies_silently_ends_and_is_not_charged_past_the
     assert (workload.submitted_at, workload.queued_at) == (after(0), after(160))
     assert ledger_on(lab.hosts[0], attempt) == [(P, 0, 70), (R, 70, 100)]
     assert charged_gpu_seconds(workload=workload, at=after(160)) == 8 * 70
-    assert attempt_of(workload).claims.first().host == lab.hosts[1]
+    assert attempt_of(workload).claims.all()[0].host == lab.hosts[1]
 
 
 def test_the_dead_hosts_history_ends_at_its_last_heartbeat_too(lab: Lab) -> None:

@@ -61,7 +61,8 @@ def test_what_began_after_the_last_heartbeat_leaves_nothing_on_the_lost_host() -
 def histories(draw: st.DrawFn) -> list[Piece]:
     lengths = draw(st.lists(st.integers(1, 5000), min_size=1, max_size=6))
     standings = draw(st.lists(st.sampled_from([P, F, U, S]), min_size=len(lengths), max_size=len(lengths)))
-    at, rows = draw(st.integers(0, 3000)), []
+    at = draw(st.integers(0, 3000))
+    rows: list[tuple[int, int | None, str]] = []
     for length, standing in zip(lengths, standings, strict=True):
         rows.append((at, at + length, standing))
         at += length
