@@ -143,7 +143,12 @@ def _conflict_page(
         lines=current.lines,
         parent_gpus=form.parent_gpus,
         version=current.current_version,
-        theirs={line.project_id: Line(line.share_ppm, line.burst_gpus) for line in others[0].change.lines.all()},
+        # Nobody's, when the version that was sent never was.
+        theirs={
+            line.project_id: Line(line.share_ppm, line.burst_gpus)
+            for other in others[:1]
+            for line in other.change.lines.all()
+        },
     )
     again.is_valid()
     return _level_page(request, cluster, parent, again, current, status=409, others=others)

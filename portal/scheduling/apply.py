@@ -16,15 +16,12 @@ from portal.common.bulk import rows_update
 from portal.common.units import moment_of
 from portal.scheduling.lifecycle import Stop, attempt_begin, attempt_end, attempts_locked, attempts_stop, is_held
 from portal.scheduling.round import Round
-from portal.scheduling.snapshot import STANDING_NUMBERS
-from portal.scheduling.starts import Group, starts_apply
+from portal.scheduling.starts import STANDING_NAMES, Group, starts_apply
 from portal.scheduling.words import Words
 from portal.usage.services import Turn, segments_apply_many
 from portal.workloads.models import Attempt, AttemptState, Outcome, Standing
 from scheduler import types
 from scheduler.types import Decision
-
-STANDING_NAMES = {number: name for name, number in STANDING_NUMBERS.items()}
 
 
 @dataclass

@@ -61,3 +61,9 @@ def test_a_workload_that_never_ran_has_no_output(lab: Lab, member: APIClient) ->
     response = member.get(f"/api/v1/workloads/{workload.pk}/logs/")
     assert (response.status_code, response.content) == (200, b"")
     assert "X-Log-Attempt" not in response.headers
+
+
+def test_a_replica_that_does_not_exist_is_refused_in_words(lab: Lab, member: APIClient) -> None:
+    workload = workload_make(project=lab.nlp, cluster=lab.cluster)
+    response = member.get(f"/api/v1/workloads/{workload.pk}/logs/", {"replica": 1})
+    assert problem_require(response, 400)["detail"] == "There is no replica 1: it has one replica, replica 0."

@@ -209,6 +209,11 @@ def test_saving_again_after_a_conflict_puts_the_edit_on_top(client, lab, cluster
     assert shares(cluster, lab) == {"vision": 250_000, "nlp": 440_000}
 
 
+def test_a_version_that_never_was_is_a_conflict_too(client, lab):
+    signed_in(client)
+    assert client.post(address(), form_of(lab, {"nlp": "44"}, base=101)).status_code == 409
+
+
 def test_checking_the_effect_saves_nothing(client, lab):
     signed_in(client)
     data = form_of(lab, {"nlp": "11"})

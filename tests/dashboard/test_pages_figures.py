@@ -70,6 +70,7 @@ def pyramid(**changes):
         "lost_by_state": {},
         "occupied_by_standing": {"unallocated": 1800},
         "occupied_gpu_seconds": 3600,
+        "occupied_unschedulable_gpu_seconds": 0,
         "idle_gpu_seconds": 3600,
         "held_gpu_seconds": 0,
         "owed_gpu_seconds": 36_000,
@@ -86,6 +87,11 @@ def test_each_level_of_the_pyramid_names_what_is_lost():
         "1 of 10 GPU-hours owed not delivered",
         "Simulated GPUs have none.",
     ]
+
+
+def test_work_on_closed_hosts_is_named_apart_from_occupancy():
+    note = pyramid_figures(pyramid(occupied_unschedulable_gpu_seconds=7200), pyramid(), "before")[1].note
+    assert note.endswith("50 % unallocated; apart from it, 2.00 GPU-hours ran on closed hosts")
 
 
 def test_almost_everything_is_never_shown_as_100_percent():
