@@ -42,6 +42,7 @@ class Policy:
     grace_allocated_seconds: int = 60
     grace_unallocated_seconds: int = 10
     silence_seconds: int = 120
+    host_gone_seconds: int = 60
     taker_ban_seconds: int = HOUR
     min_runtime_min_seconds: int = 0
     min_runtime_max_seconds: int = 8 * HOUR
@@ -81,6 +82,7 @@ POLICY_BOUNDS: dict[str, Bound] = {
         0, HOUR, "s", "From the warning signal to the kill, for unallocated attempts (R11)."
     ),
     "silence_seconds": Bound(10, HOUR, "s", "A host that has not freed killed work for this long is unhealthy (R11)."),
+    "host_gone_seconds": Bound(30, HOUR, "s", "A host that is unheard for this long is gone (R15)."),
     "taker_ban_seconds": Bound(0, 7 * DAY, "s", "How long an author who wastes what was taken takes nothing (R11)."),
     "min_runtime_min_seconds": Bound(0, 30 * DAY, "s", "Shortest minimum runtime allowed (R14)."),
     "min_runtime_max_seconds": Bound(0, 30 * DAY, "s", "Longest minimum runtime allowed (R14)."),

@@ -21,6 +21,9 @@ DESIRED_TASK = "portal.agent.desired"
 
 DESIRED_ACTION = "desired"
 REPORT_ACTION = "report"
+PROBE_ACTION = "probe"
+PORTAL_NAME = "*portal"
+"""Who sends probes: no host can have that name."""
 EVERY_ATTEMPT = "*"
 PASS_REQUEST_SECONDS = 5
 
@@ -36,6 +39,8 @@ REPORT_LOG_CHUNKS = 64
 REPORT_REPLICAS = 4096
 REPORT_TEXT_CHARACTERS = 2 * 1024 * 1024
 SEQUENCE_MAX = 2**62
+FAULT_KINDS = ("gpu_lost",)
+"""Fatal faults that a host may report of a GPU: it has fallen off the bus."""
 
 HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -85,8 +90,15 @@ class LogChunkReport(TypedDict):
     data: str  # base64
 
 
+class FaultReport(TypedDict):
+    """A fatal fault of a GPU, said in every report as long as it lasts."""
+
+    gpu: int
+    kind: str  # one of FAULT_KINDS
+
+
 class ReportBody(TypedDict):
-    """All that a host says of itself."""
+    """All that a host says of itself. `faults` is left out where there are none."""
 
     boot_id: str
     gpus: int
@@ -97,6 +109,7 @@ class ReportBody(TypedDict):
     desired_sequence: int
     replicas: list[ReplicaReport]
     logs: list[LogChunkReport]
+    faults: NotRequired[list[FaultReport]]
 
 
 class Envelope(TypedDict):

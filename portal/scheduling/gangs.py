@@ -25,7 +25,7 @@ def gang_follow(
 
     `statuses` are the gang's replicas on all hosts, as far as they were heard of, by number.
     """
-    _statuses_note(step, attempt, host, hearing, statuses)
+    statuses_note(step, attempt, host, hearing, statuses)
     heard = [statuses[replica] for replica in sorted(statuses)]
     if attempt.state == AttemptState.ASSIGNED and _all_ran(attempt, heard):
         attempt_running(step, attempt)
@@ -35,9 +35,10 @@ def gang_follow(
         _release_freed(step, attempt, heard)
 
 
-def _statuses_note(
+def statuses_note(
     step: Round, attempt: Attempt, host: Host, hearing: Hearing, statuses: dict[int, ReplicaStatus]
 ) -> None:
+    """What the host says of the gang's replicas on it, as rows; `statuses` follow."""
     running, exited = hearing.running.get(attempt.pk, set()), hearing.exited.get(attempt.pk, {})
     lost, starting = hearing.lost.get(attempt.pk, set()), hearing.starting.get(attempt.pk, set())
     news = sorted({*running, *exited, *lost, *starting})

@@ -1,7 +1,8 @@
 """Reading workloads: who sees which, the queue in order, the output."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import BigIntegerField, Case, Count, F, Q, QuerySet, Sum, Value, When
@@ -12,7 +13,16 @@ from portal.clusters.models import Cluster
 from portal.common.errors import NotFound
 from portal.projects.models import Project, User
 from portal.projects.selectors import projects_visible
-from portal.workloads.models import Attempt, LogChunk, Workload, WorkloadEvent, WorkloadState
+from portal.workloads.models import (
+    Attempt,
+    AttemptState,
+    GpuClaim,
+    LogChunk,
+    Standing,
+    Workload,
+    WorkloadEvent,
+    WorkloadState,
+)
 
 LOG_BYTES_MAX = 1_048_576
 
@@ -182,3 +192,37 @@ def workload_log(
 ) -> bytes:
     """The bytes of `log_read`."""
     return log_read(workload=workload, attempt=attempt, replica=replica, offset=offset, limit=limit).data
+
+
+def hosts_empty_at(*, host_ids: Iterable[int], now: datetime) -> dict[int, datetime]:
+    """When each host is empty if it takes no new attempts from now on: the latest end of what is protected there.
+
+    A contract that has not begun yet counts as beginning now; what nothing protects leaves at once. A host on which
+    nothing is, is left out.
+    """
+    claims = GpuClaim.objects.filter(host__in=list(host_ids)).exclude(attempt__state=AttemptState.ENDED)
+    rows = claims.filter(Q(occupied__upper_inf=True) | Q(held__upper_inf=True)).order_by()
+    moments: dict[int, datetime] = {}
+    for host, *contract in rows.values_list("host", *(f"attempt__{name}" for name in CONTRACT_FIELDS)).distinct():
+        moments[host] = max(_protected_until(*contract, now=now), moments.get(host, now))
+    return moments
+
+
+CONTRACT_FIELDS = ("pk", "standing", "running_at", "min_runtime_seconds", "stopping_at", "stop_grace_seconds")
+
+
+def _protected_until(
+    _: int,
+    standing: str,
+    running_at: datetime | None,
+    min_runtime_seconds: int,
+    stopping_at: datetime | None,
+    stop_grace_seconds: int,
+    *,
+    now: datetime,
+) -> datetime:
+    if stopping_at is not None:
+        return stopping_at + timedelta(seconds=stop_grace_seconds)
+    if standing == Standing.PROTECTED:
+        return (running_at or now) + timedelta(seconds=min_runtime_seconds)
+    return now

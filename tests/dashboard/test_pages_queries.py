@@ -14,8 +14,8 @@ PINNED = {
     "submit": 13,  # with what the rules would refuse
     "workloads": 7,
     "workload": 13,
-    "hosts": 6,
-    "host": 7,
+    "hosts": 7,
+    "host": 8,
     "account": 5,
     "audit": 6,
     "search": 3,

@@ -101,11 +101,12 @@ def test_a_host_cannot_speak_of_attempts_on_other_hosts(lab: Lab) -> None:
 
 def test_an_attempt_that_a_rebooted_host_no_longer_has_is_requeued(lab: Lab) -> None:
     attempt = lab.start(0, gpus=8, minimum=600)
+    lab.report(lab.hosts[0], 25, running=[(attempt, 0)])
     lab.report(lab.hosts[0], 30, boot_id="another boot")
     workload = fresh(attempt.workload)
     assert fresh(attempt).outcome == Outcome.HOST_FAILED
     assert (workload.state, workload.queued_at, workload.submitted_at) == (WorkloadState.PENDING, after(30), after(0))
-    assert lab.ledger(attempt) == [(Standing.PROTECTED, 0, 30)]
+    assert lab.ledger(attempt) == [(Standing.REFUNDED, 0, 25)]
 
 
 def test_what_is_not_resumable_ends_as_a_host_failure(lab: Lab) -> None:
