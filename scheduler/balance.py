@@ -331,6 +331,19 @@ class Funds:
                 return False
         return True
 
+    def leads(self, node: int, charge: int, other: int, margin_ppm: int) -> bool:
+        """R9 (c): charged for `charge` GPU-seconds more, `node` still has the higher balance by the margin.
+
+        Exact: U'/Q' - (U + charge)/Q >= margin, on whole numbers. Who is never funded never leads,
+        and is led by everybody else.
+        """
+        if self.never[node] or self.never[other]:
+            return not self.never[node]
+        top, bottom = self.quotas[node]
+        other_top, other_bottom = self.quotas[other]
+        ahead = self.usage[other] * other_bottom * top - (self.usage[node] + charge) * bottom * other_top
+        return PPM * ahead >= margin_ppm * top * other_top
+
     def balance_ppm(self, node: int) -> int | None:
         """Balance b = (Q - U) / Q in ppm, rounded down; None: never funded."""
         if self.never[node]:

@@ -41,6 +41,7 @@ class Board:
     banned: frozenset[int]  # authors who take nothing now
     actions: list[Action]
     taken_for: dict[int, int] = field(default_factory=dict)  # victim index: workload id
+    returned: set[int] = field(default_factory=set)  # attempts, by index, that return in this decision
     _limits: tuple[int, Limits] | None = None
 
     def limits(self) -> Limits:
@@ -78,6 +79,20 @@ class Board:
         self.floor.change(host, free=-gpus, kept=gpus if allocated else 0)
         self.pool.touch(host)
 
+    def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
+        """R9 (c): branches with funded work past its minimum that the project's path leads, once charged."""
+        below, tree = self.pool.funded_below, self.tree
+        if not below:
+            return ()
+        return tuple(
+            sibling
+            for node in self.path(project)
+            for sibling in tree.children[tree.parent[node]]
+            if sibling != node
+            and below.get(sibling)
+            and self.funds.leads(node, gpu_seconds, sibling, self.policy.licence_margin_ppm)
+        )
+
     def make_victim(self, attempt: int) -> Victim:
         """The attempt as the pool knows it."""
         facts, attempts = self.facts, self.facts.attempts
@@ -90,7 +105,9 @@ class Board:
         )
         lapsed = bool(attempts.lapsed[attempt]) or int(attempts.standing[attempt]) != Standing.UNALLOCATED
         project, priority = int(attempts.project[attempt]), int(attempts.priority[attempt])
-        return Victim(attempt, project, priority, lapsed, lost, facts.places[attempt])
+        funded = int(facts.standing[attempt]) == Standing.FUNDED
+        path = self.tree.path_of[project]
+        return Victim(attempt, project, priority, lapsed, lost, facts.places[attempt], path, funded)
 
     def remaining(self, attempt: int) -> int:
         """Seconds of minimum runtime that the attempt has not served yet."""
@@ -129,7 +146,7 @@ def lay_out(facts: Facts) -> Board:
         banned=find_banned(facts),
         actions=facts.actions,
     )
-    for attempt in np.flatnonzero(unallocated).tolist():
+    for attempt in np.flatnonzero(unallocated | (facts.standing == Standing.FUNDED)).tolist():
         board.pool.add(board.make_victim(attempt))
     return board
 

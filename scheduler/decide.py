@@ -26,6 +26,7 @@ from scheduler.starts import (
     find_express,
     find_free_runners,
     find_fundable,
+    find_room,
     gather_pending,
     lapse_unfunded,
 )
@@ -47,11 +48,13 @@ def decide(state: State | Snapshot, policy: Policy) -> Decision:
     shapes = Shapes(board)
     # 3. Past-minimum work without balance lapses (R6).
     lapse_unfunded(board)
-    # 4. Express starts, then funded starts and returns; standings follow, until nothing changes (R8).
+    # 4. Express starts, then funded starts and returns; standings and licences follow, until nothing changes (R8).
     while True:
+        before = board.funds.version
         _walk_express(board, shapes)
         _walk_funded(board, shapes)
-        if not lapse_unfunded(board):
+        licences = board.funds.version != before and board.pool.has_funded()
+        if not lapse_unfunded(board) and not licences:
             break
     # 5. Unallocated work on what is left free (R8).
     _walk_free(board, shapes)
@@ -67,16 +70,11 @@ def _read(state: State | Snapshot, policy: Policy) -> Facts:
     return read_facts(state, policy)
 
 
-def _room(board: Board, takeable: bool) -> IntArray:
-    free = np.array(board.floor.free, dtype=np.int64)
-    return free + np.array(board.floor.takeable, dtype=np.int64) if takeable else free
-
-
 def _choose(wanted: BoolArray, board: Board, shapes: Shapes, takeable: bool) -> IntArray:
     """Rows of pending workloads that are wanted and that the hosts could hold."""
     if not wanted.any():
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(wanted & shapes.can_hold(_room(board, takeable)))
+    return np.flatnonzero(wanted & shapes.can_hold(find_room(board, takeable, licensed=takeable)))
 
 
 def _walk_express(board: Board, shapes: Shapes) -> None:

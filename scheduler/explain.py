@@ -45,11 +45,14 @@ def why_unallocated(board: Board, items: Items, item: int) -> Reason:
 
 
 def why_taken(board: Board, items: Items, item: int, attempt: int) -> Reason:
-    """Who takes, both balances, and what the victim had run and loses."""
+    """Who takes, by which licence, both balances, and what the victim had run and loses."""
     attempts, project = board.facts.attempts, int(board.facts.attempts.project[attempt])
-    running_at = int(attempts.running_at[attempt])
+    running_at, victim = int(attempts.running_at[attempt]), board.pool.victims[attempt]
+    code = Code.TAKEN
+    if victim.funded:
+        code = Code.TAKEN_LOWER_PRIORITY if project == items.project[item] else Code.TAKEN_LESS_DESERVING
     return reason(
-        Code.TAKEN,
+        code,
         taker_workload=items.workload[item],
         taker_project=_name_project(board, items.project[item]),
         **_tell_balance(board, items.project[item], "taker_balance_ppm"),
@@ -57,7 +60,7 @@ def why_taken(board: Board, items: Items, item: int, attempt: int) -> Reason:
         **_tell_balance(board, project),
         ran_seconds=max(board.now - running_at, 0) if running_at != NEVER else 0,
         min_runtime_seconds=int(attempts.contract_seconds[attempt]),
-        lost_gpu_seconds=board.pool.victims[attempt].lost_gpu_seconds,
+        lost_gpu_seconds=victim.lost_gpu_seconds,
     )
 
 

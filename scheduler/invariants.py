@@ -5,9 +5,9 @@
 1. A workload starts at most once, and only if it waits or was given up for a lost host.
 2. A gang is placed whole, on schedulable hosts, and no host is over-committed, even if no
    victim frees more than what it has there (R10, R13).
-3. Victims are unallocated, not stopping, taken once, as whole gangs, by a funded start of this
-   decision; nobody takes lapsed work of its own project of like or higher priority, unless
-   express (R9).
+3. Victims are unallocated, or funded and licensed at the balances that the asker met; not
+   stopping, taken once, as whole gangs, by a funded start of this decision; nobody takes lapsed
+   work of its own project of like or higher priority, unless express (R9).
 4. Without any one of its victims the asking gang would not fit where it is placed.
 5. A charged start or return leaves every project on its path within its limits: burst cap,
    overdraw, share now above 0 (R7).
@@ -22,6 +22,7 @@ from collections import Counter
 import numpy as np
 
 from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_present_shares, value_at
+from scheduler.recount import Ask, Recount
 from scheduler.state import State
 from scheduler.types import (
     ALLOCATED,
@@ -141,14 +142,34 @@ class _Check:
             _, _, project, priority = self.shape(start)
             for victim in start.victims:
                 row = self.attempt[victim]
-                if victim not in lapsing and int(attempts.standing[row]) != Standing.UNALLOCATED:
-                    raise InvariantBroken(f"3: attempt {victim} is taken but is not unallocated")
+                if not self._past_minimum(row) or int(attempts.standing[row]) == Standing.STOPPING:
+                    raise InvariantBroken(f"3: attempt {victim} is taken but is protected or stopping")
                 lapsed = victim in lapsing or bool(attempts.lapsed[row])
                 own = int(attempts.project[row]) == project and int(attempts.priority[row]) >= priority
                 if lapsed and own and not start.express:
                     raise InvariantBroken(f"3: workload {start.workload} takes its own project's attempt {victim}")
                 if self.taken[victim].taker != start.workload:
                     raise InvariantBroken(f"3: attempt {victim} is taken for another workload")
+
+        if self.taken and (wrong := Recount(self.snapshot, self.decision).find_unlicensed(self._list_asks())):
+            raise InvariantBroken(f"3: workload {wrong[0]} takes attempt {wrong[1]} without a licence")
+
+    def _past_minimum(self, row: int) -> bool:
+        attempts, running_at = self.snapshot.attempts, int(self.snapshot.attempts.running_at[row])
+        over = running_at != NEVER and running_at + int(attempts.contract_seconds[row]) <= self.snapshot.now
+        return int(attempts.standing[row]) != Standing.PROTECTED or over
+
+    def _list_asks(self) -> dict[int, Ask]:
+        asks = {}
+        for start in self.starts:
+            replicas, gpus, project, priority = self.shape(start)
+            asks[start.workload] = project, priority, replicas * gpus * self._contract(start), replicas * gpus
+        return asks
+
+    def _contract(self, start: Start) -> int:
+        if start.workload in self.pending:
+            return int(self.snapshot.pending.min_runtime_seconds[self.pending[start.workload]])
+        return int(self.snapshot.attempts.contract_seconds[self.requeued[start.workload]])
 
     def check_need(self) -> None:
         for start in self.starts:

@@ -38,6 +38,8 @@ class Policy:
     express_share_ppm: int = 50_000
     leaf_order: tuple[str, ...] = LEAF_KEYS
     unallocated_cap_gpus: int | None = None
+    licence_floor_seconds: int = 1800
+    licence_margin_ppm: int = 20_000
     lost_cap_seconds: int = HOUR
     grace_allocated_seconds: int = 60
     grace_unallocated_seconds: int = 10
@@ -72,6 +74,12 @@ POLICY_BOUNDS: dict[str, Bound] = {
     "express_share_ppm": Bound(0, 1_000_000, "ppm", "Part of a project's quota that express starts may use (R7)."),
     "unallocated_cap_gpus": Bound(
         0, 1_000_000, "GPUs", "Most GPUs that one project runs unallocated (R8).", optional=True
+    ),
+    "licence_floor_seconds": Bound(
+        0, 8 * HOUR, "s", "What a contract counts as at least when it asks for another branch's funded GPUs (R9)."
+    ),
+    "licence_margin_ppm": Bound(
+        1_000, 1_000_000, "ppm", "By how much balance it must lead, once charged, to take them (R9)."
     ),
     "lost_cap_seconds": Bound(0, DAY, "s", "Most time since a checkpoint that counts as lost by a preemption (R10)."),
     "grace_allocated_seconds": Bound(

@@ -16,6 +16,8 @@ class Code(StrEnum):
     ZERO_MIN_RUNTIME = "zero_min_runtime"
     # changes of what runs
     TAKEN = "taken"
+    TAKEN_LOWER_PRIORITY = "taken_lower_priority"
+    TAKEN_LESS_DESERVING = "taken_less_deserving"
     RECOVERED = "recovered"
     CONTRACT_DONE = "contract_done"
     BALANCE_SPENT = "balance_spent"

@@ -81,10 +81,10 @@ def _contract(numbers: Numbers) -> str:
     )
 
 
-def _taken(numbers: Numbers) -> str:
+def _taken(numbers: Numbers, how: str = "it ran unallocated") -> str:
     return (
         f"Stopped for <workload {numbers['taker_workload']}> of <project {numbers['taker_project']}> "
-        f"({say_balance(numbers, 'taker_balance_ppm')}): it ran unallocated in <project {numbers['project']}> "
+        f"({say_balance(numbers, 'taker_balance_ppm')}): {how} in <project {numbers['project']}> "
         f"({say_balance(numbers)}) for {say_span(numbers['ran_seconds'])}, minimum runtime "
         f"{say_span(numbers['min_runtime_seconds'])}; GPU-time lost since its last checkpoint "
         f"{say_span(numbers['lost_gpu_seconds'])}."
@@ -116,6 +116,8 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
     ),
     Code.ZERO_MIN_RUNTIME: lambda n: "Started unallocated on idle GPUs: it has no minimum runtime.",
     Code.TAKEN: _taken,
+    Code.TAKEN_LOWER_PRIORITY: lambda n: _taken(n, "it was past its minimum runtime and had the lower priority"),
+    Code.TAKEN_LESS_DESERVING: lambda n: _taken(n, "it was past its minimum runtime, and less is owed to its branch,"),
     Code.RECOVERED: lambda n: (
         f"Returned to the budget of <project {n['project']}> ({say_balance(n)}), "
         + (f"protected for {say_span(n['left_seconds'])}." if n["left_seconds"] else "past its minimum runtime.")

@@ -28,8 +28,25 @@ class Shapes:
 
     def can_hold(self, room: IntArray) -> BoolArray:
         """For every pending workload: whether hosts with that much room could hold its gang."""
-        fits = np.array([int((room // gpus).sum()) >= replicas for replicas, gpus in self.names], dtype=bool)
+        fits = np.array([can_hold(room, replicas, gpus) for replicas, gpus in self.names], dtype=bool)
         return fits[self.number] if len(self.names) else np.zeros(0, dtype=bool)
+
+
+def find_room(board: Board, takeable: bool = True, licensed: bool = False) -> IntArray:
+    """GPUs of every host that are free, run what every asker may take, or what some may (R9)."""
+    room = np.array(board.floor.free, dtype=np.int64)
+    if takeable:
+        room += np.array(board.floor.takeable, dtype=np.int64)
+    if licensed:
+        for attempt in board.pool.victims.keys() - board.pool.unallocated:
+            for host, gpus in board.pool.list_places(board.pool.victims[attempt]):
+                room[host] += gpus
+    return room
+
+
+def can_hold(room: IntArray, replicas: int, gpus: int) -> bool:
+    """Whether hosts with that much room could hold the gang."""
+    return int((room // gpus).sum()) >= replicas
 
 
 def find_express(board: Board) -> BoolArray:
@@ -86,7 +103,7 @@ def gather_pending(board: Board, rows: IntArray) -> Items:
 def add_returns(board: Board, items: Items) -> None:
     """Unallocated attempts with a contract, whose path is above the margin, ask to return (R6)."""
     attempts = board.facts.attempts
-    rows = np.array(sorted(board.pool.victims), dtype=np.int64)
+    rows = np.array(sorted(board.pool.unallocated), dtype=np.int64)
     if not len(rows):
         return
     limits = board.limits()
@@ -111,7 +128,8 @@ class Trial:
 
     def __init__(self, board: Board, items: Items) -> None:
         self.board, self.items = board, items
-        self.blocked: set[tuple[int, int, frozenset[int] | None]] = set()
+        self.blocked: set[tuple[int, int, object]] = set()
+        self.hopeless: set[tuple[int, int]] = set()  # sizes that nobody could place, whatever the licence
         order = self.leaf_order()
         leaves = {
             project: Leaf(items, order, queues, lambda author, project=project: board.author_total(project, author))  # type: ignore[misc]
@@ -141,7 +159,7 @@ class Trial:
         """It can't start in this walk, whatever else happens."""
         if not self.can_pay(item):
             return True
-        return not self.items.returns[item] and (*self.shape(item), frozenset()) in self.blocked
+        return not self.items.returns[item] and self.shape(item) in self.hopeless
 
     def can_pay(self, item: int) -> bool:
         """R7 for a start, R6 for a return, at the balances as they are now."""
@@ -157,7 +175,7 @@ class Trial:
         if self.is_hopeless(item):
             return
         if self.items.returns[item]:
-            if self.items.row[item] in self.board.pool.victims:
+            if self.items.row[item] in self.board.pool.unallocated:
                 self.give_back(item)
             return
         plan = self.find_way(item)
@@ -173,14 +191,23 @@ class Trial:
             return Plan(place)
         if items.author[item] in board.banned:
             return None
-        asker = Asker(items.project[item], items.priority[item], self.express, replicas, gpus)
-        barred = board.pool.list_barred(asker)
-        if (replicas, gpus, barred) in self.blocked:
+        asker = self.make_asker(item)
+        terms = (replicas, gpus, board.pool.name_terms(asker))
+        if terms in self.blocked:
             return None
-        plan = board.pool.find_plan(asker, barred)
+        plan = board.pool.find_plan(asker, board.pool.judge(asker))
         if plan is None:
-            self.blocked.add((replicas, gpus, barred))
+            self.blocked.add(terms)
+            if not can_hold(find_room(board, licensed=True), replicas, gpus):
+                self.hopeless.add((replicas, gpus))
         return plan
+
+    def make_asker(self, item: int) -> Asker:
+        """R9 (c): judged as charged for its contract, counted as at least half an hour (policy)."""
+        board, items = self.board, self.items
+        counted = max(items.contract_seconds[item], board.policy.licence_floor_seconds) * items.gpus[item]
+        led = board.list_led(items.project[item], counted)
+        return Asker(items.project[item], items.priority[item], self.express, *self.shape(item), led)
 
     def start(self, item: int, plan: Plan) -> None:
         """A funded start: victims stop, GPUs are taken or held, balances follow."""
@@ -210,9 +237,12 @@ class Trial:
         victim = board.pool.remove(attempt)
         for host, count in victim.on_host.items():
             board.floor.change(host, kept=count)
+        board.returned.add(attempt)
         board.charge_unallocated(items.project[item], -gpus * left, -gpus)
         board.charge(items.project[item], items.author[item], gpus * left, gpus)
         board.facts.standing[attempt] = standing
+        if standing == Standing.FUNDED:
+            board.pool.add(board.make_victim(attempt))
         board.actions.append(Return(int(board.facts.attempts.id[attempt]), standing, why))
 
 
@@ -251,7 +281,7 @@ class FreeTrial(Trial):
         replicas, gpus = self.shape(item)
         place = self.board.floor.find_place(replicas, gpus, self.kinds)
         if place is None:
-            self.blocked.add((replicas, gpus, frozenset()))
+            self.hopeless.add((replicas, gpus))
             return None
         return Plan(place)
 
@@ -269,12 +299,20 @@ class FreeTrial(Trial):
 
 def take_victim(board: Board, items: Items, item: int, attempt: int) -> None:
     """R11: the victim is signalled now; its standing is stopping from now on."""
-    attempts = board.facts.attempts
-    grace = board.policy.grace_unallocated_seconds
+    attempts, policy = board.facts.attempts, board.policy
     why = explain.why_taken(board, items, item, attempt)
     gpus, project = int(board.facts.attempt_gpus[attempt]), int(attempts.project[attempt])
-    board.pool.remove(attempt)
-    board.charge_unallocated(project, -gpus * board.remaining(attempt), -gpus)
+    victim = board.pool.remove(attempt)
+    if victim.funded:
+        board.funds.charge(board.path(project), 0, -gpus)
+        for host, count in victim.on_host.items():
+            board.floor.change(host, kept=-count)
+    else:
+        board.charge_unallocated(project, -gpus * board.remaining(attempt), -gpus)
+    if attempt in board.returned:
+        _undo_return(board, attempt)
+    funded = victim.funded and attempt not in board.returned
+    grace = policy.grace_allocated_seconds if funded else policy.grace_unallocated_seconds
     board.facts.standing[attempt] = Standing.STOPPING
     board.taken_for[attempt] = items.workload[item]
     board.actions.append(Preempt(int(attempts.id[attempt]), items.workload[item], grace, why))
@@ -311,19 +349,22 @@ def lapse_unfunded(board: Board) -> bool:
     for attempt in rows[unfunded].tolist():
         project, gpus = int(attempts.project[attempt]), int(board.facts.attempt_gpus[attempt])
         why = explain.why_lapse(board, project)
+        board.pool.remove(attempt)
         standing[attempt] = Standing.UNALLOCATED
         board.funds.charge(board.path(project), 0, -gpus)
         board.charge_unallocated(project, 0, gpus)
         for host, count in board.facts.places[attempt].items():
             board.floor.change(host, kept=-count)
         board.pool.add(board.make_victim(attempt))
-        if int(attempts.standing[attempt]) == Standing.UNALLOCATED:
-            _undo_return(board, int(attempts.id[attempt]))
+        if attempt in board.returned:
+            _undo_return(board, attempt)
+            board.returned.discard(attempt)
         else:
             board.actions.append(Lapse(int(attempts.id[attempt]), why))
     return bool(unfunded.any())
 
 
 def _undo_return(board: Board, attempt: int) -> None:
-    """It returned in this decision and a later start spent the balance: it never returned (R8)."""
-    board.actions[:] = [one for one in board.actions if not (isinstance(one, Return) and one.attempt == attempt)]
+    """It returned in this decision, and a later start spent the balance or took it: it never returned (R8)."""
+    number = int(board.facts.attempts.id[attempt])
+    board.actions[:] = [one for one in board.actions if not (isinstance(one, Return) and one.attempt == number)]

@@ -34,6 +34,7 @@ steps = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([0, 10, 60, 130, 600, HOUR, 9 * HOUR, 3 * DAY])),
     st.tuples(st.just("back"), st.just(300)),
     st.tuples(st.just("run"), st.none()),
+    st.tuples(st.just("run_for"), st.sampled_from([60, HOUR, 8 * HOUR])),
     st.tuples(st.just("free"), st.none()),
     st.tuples(st.just("end"), st.integers(0, 50)),
     st.tuples(st.just("cancel"), st.integers(0, 50)),
@@ -67,8 +68,9 @@ def do_step(world: World, name: str, value: Any) -> None:
             world.submit(**one)
     elif name in ("wait", "back"):
         world.wait(value if name == "wait" else -value)
-    elif name == "run":
+    elif name in ("run", "run_for"):
         world.start_all()
+        world.wait(value or 0)
     elif name == "free":
         world.free_stopped()
     elif name == "cordon":
