@@ -9,6 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.board import Board, lay_out
+from scheduler.candidates import (
+    Shapes,
+    add_returns,
+    find_express,
+    find_free_runners,
+    find_fundable,
+    find_room,
+    gather_pending,
+)
+from scheduler.effects import lapse_unfunded
 from scheduler.facts import (
     Facts,
     begin_emptied,
@@ -17,19 +27,7 @@ from scheduler.facts import (
     quarantine_silent_hosts,
     read_facts,
 )
-from scheduler.starts import (
-    ExpressTrial,
-    FreeTrial,
-    Shapes,
-    Trial,
-    add_returns,
-    find_express,
-    find_free_runners,
-    find_fundable,
-    find_room,
-    gather_pending,
-    lapse_unfunded,
-)
+from scheduler.starts import ExpressTrial, FreeTrial, Trial
 from scheduler.state import State, check_facts
 from scheduler.types import BoolArray, Decision, IntArray, Policy, Snapshot
 from scheduler.waits import list_balances, list_waits

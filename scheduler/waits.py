@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduler.board import Board
+from scheduler.candidates import Shapes, find_free_runners, find_fundable
 from scheduler.ordering import estimate_positions, sum_before
-from scheduler.starts import Shapes, find_free_runners, find_fundable
 from scheduler.types import (
     NEVER,
     PPM,
