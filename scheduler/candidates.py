@@ -65,7 +65,19 @@ def find_fundable(board: Board) -> BoolArray:
     room = (gpus * pending.min_runtime_seconds <= limits.contract[pending.project]) & (
         gpus <= limits.burst[pending.project]
     )
-    return np.asarray(balance & room & ~board.started)
+    return np.asarray(((balance & room) | find_booked(board)) & ~board.started)
+
+
+def find_heads(board: Board) -> BoolArray:
+    """R7, R12: as `find_fundable`, but room under a burst cap may lack for now; without a reservation yet."""
+    pending = board.facts.pending
+    limits = board.limits()
+    gpus = pending.replicas * pending.gpus_per_replica
+    balance = limits.balance[pending.project] & (pending.min_runtime_seconds > 0)
+    room = (gpus * pending.min_runtime_seconds <= limits.contract[pending.project]) & (
+        gpus <= limits.cap[pending.project]
+    )
+    return np.asarray(balance & room & ~find_booked(board) & ~board.started)
 
 
 def find_free_runners(board: Board) -> BoolArray:
@@ -73,9 +85,24 @@ def find_free_runners(board: Board) -> BoolArray:
 
     Minimum runtime 0 always does, resumable or not.
     """
+    return np.asarray(find_allowed(board) & ~find_fundable(board))
+
+
+def find_allowed(board: Board) -> BoolArray:
+    """R6, R12: pending workloads that may run unallocated; none that holds a reservation.
+
+    After the funded walk a fundable one among them could be held by reserved hosts alone, if at all.
+    """
     pending = board.facts.pending
     allowed = (pending.min_runtime_seconds == 0) | (pending.resumable & pending.allow_unallocated)
-    return np.asarray(allowed & ~find_fundable(board) & ~board.started)
+    return np.asarray(allowed & ~find_booked(board) & ~board.started)
+
+
+def find_booked(board: Board) -> BoolArray:
+    """R12: pending workloads that hold a reservation: their funding is kept."""
+    booked = np.zeros(len(board.started), dtype=bool)
+    booked[list(board.book.by_row)] = True
+    return booked
 
 
 def gather_pending(board: Board, rows: IntArray) -> Items:
@@ -102,7 +129,10 @@ def add_returns(board: Board, items: Items) -> None:
     if not len(rows):
         return
     limits = board.limits()
-    rows = rows[limits.margin[attempts.project[rows]] & (attempts.contract_seconds[rows] > 0)]
+    # What made room under a burst cap at this instant doesn't return at it (R7).
+    fresh = attempts.lapsed[rows] & (attempts.segment_at[rows] == board.now)
+    fresh |= np.isin(rows, list(board.lapsed_now))
+    rows = rows[limits.margin[attempts.project[rows]] & (attempts.contract_seconds[rows] > 0) & ~fresh]
     items.row += rows.tolist()
     items.returns += [True] * len(rows)
     items.project += attempts.project[rows].tolist()

@@ -8,7 +8,7 @@ from scheduler import explain
 from scheduler.board import Board
 from scheduler.ordering import Items
 from scheduler.preemption import Plan
-from scheduler.types import Lapse, Preempt, Reason, Return, Standing, Start
+from scheduler.types import Code, Lapse, Preempt, Reason, Return, Shift, Standing, Start, reason
 
 
 def take_victim(board: Board, items: Items, item: int, attempt: int) -> None:
@@ -47,10 +47,21 @@ def occupy(board: Board, plan: Plan, gpus: int) -> None:
 def record_start(board: Board, row: int, plan: Plan, standing: Standing, express: bool, why: Reason) -> None:
     facts = board.facts
     board.started[row] = True
+    board.fresh.append((row, plan.placement, standing, bool(plan.victims)))
     placement = tuple((int(facts.hosts.id[host]), replicas) for host, replicas in plan.placement)
     victims = tuple(sorted(int(facts.attempts.id[victim]) for victim in plan.victims))
     workload = int(facts.pending.id[row])
     board.actions.append(Start(workload, standing, express, placement, victims, why))
+
+
+def shift_reservations(board: Board, plan: Plan, ends_at: int) -> None:
+    """R7: an express start that does not end in time on reserved hosts moves their time, once."""
+    for zone in sorted({board.floor.zone[host] for host, _ in plan.placement} - {0}):
+        if ends_at > board.book.by_zone[zone].booking.at:
+            for kept in board.book.shift(zone):
+                moved = kept.booking
+                why = reason(Code.EXPRESS_MOVES, at=moved.at, moved_seconds=board.policy.express_seconds)
+                board.shifts[moved.workload] = Shift(moved.workload, moved.at, why)
 
 
 def lapse_unfunded(board: Board) -> bool:
@@ -59,23 +70,28 @@ def lapse_unfunded(board: Board) -> bool:
     rows = np.flatnonzero(standing == Standing.FUNDED)
     if not len(rows):
         return False
-    unfunded = ~board.limits().balance[attempts.project[rows]]
+    unfunded = ~board.limits().solvent[attempts.project[rows]]
     for attempt in rows[unfunded].tolist():
-        project, gpus = int(attempts.project[attempt]), int(board.facts.attempt_gpus[attempt])
-        why = explain.why_lapse(board, project)
-        board.pool.remove(attempt)
-        standing[attempt] = Standing.UNALLOCATED
-        board.funds.charge(board.path(project), 0, -gpus)
-        board.charge_unallocated(project, 0, gpus)
-        for host, count in board.facts.places[attempt].items():
-            board.floor.change(host, kept=-count)
-        board.pool.add(board.make_victim(attempt))
-        if attempt in board.returned:
-            undo_return(board, attempt)
-            board.returned.discard(attempt)
-        else:
-            board.actions.append(Lapse(int(attempts.id[attempt]), why))
+        lapse_attempt(board, attempt, explain.why_lapse(board, int(attempts.project[attempt])))
     return bool(unfunded.any())
+
+
+def lapse_attempt(board: Board, attempt: int, why: Reason) -> None:
+    """R6: it is charged no longer, and every funded start may take it."""
+    attempts, standing = board.facts.attempts, board.facts.standing
+    project, gpus = int(attempts.project[attempt]), int(board.facts.attempt_gpus[attempt])
+    board.pool.remove(attempt)
+    standing[attempt] = Standing.UNALLOCATED
+    board.funds.charge(board.path(project), 0, -gpus)
+    board.charge_unallocated(project, 0, gpus)
+    for host, count in board.facts.places[attempt].items():
+        board.floor.change(host, kept=-count)
+    board.pool.add(board.make_victim(attempt))
+    if attempt in board.returned:
+        undo_return(board, attempt)
+        board.returned.discard(attempt)
+    else:
+        board.actions.append(Lapse(int(attempts.id[attempt]), why))
 
 
 def undo_return(board: Board, attempt: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.bookings import Booking, read_bookings
 from scheduler.state import is_allocated
 from scheduler.types import (
     NEVER,
@@ -53,6 +54,7 @@ class Facts:
     standing: IntArray
     held: BoolArray  # GPUs are being emptied for it
     schedulable: BoolArray  # by host
+    bookings: list[Booking]  # reservations, in the order made
     actions: list[Action] = field(default_factory=list)
 
 
@@ -90,7 +92,16 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
         standing=attempts.standing.copy(),
         held=attempts.segments_at == NEVER,
         schedulable=hosts.schedulable.copy(),
+        bookings=_read_bookings(snapshot, new_host.tolist()),
     )
+
+
+def _read_bookings(snapshot: Snapshot, new_host: list[int]) -> list[Booking]:
+    """The reservations of workloads that wait, their hosts named as the sorted table does."""
+    if snapshot.reserved is None:
+        return []
+    waiting = set(snapshot.pending.id.tolist())
+    return [one.copy(new_host) for one in read_bookings(snapshot.reserved) if one.workload in waiting]
 
 
 def quarantine_silent_hosts(facts: Facts) -> None:

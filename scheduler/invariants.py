@@ -13,6 +13,7 @@
    overdraw, share now above 0 (R7).
 6. Standings change only as R4 to R6 allow.
 7. Every pending workload starts or has exactly one reason to wait (R16).
+8, 9. Reservations: see `promises` (R12).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections import Counter
 import numpy as np
 
 from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_present_shares, value_at
+from scheduler.promises import check_promises, list_kept_licences
 from scheduler.recount import Ask, Recount
 from scheduler.state import State
 from scheduler.types import (
@@ -62,6 +64,7 @@ class _Check:
             for number, action in self.given_up.items()
             if action.requeue
         }
+        self.kept = list_kept_licences(snapshot)  # R12
         self.sits: list[dict[int, int]] = [{} for _ in self.attempt]
         rows = snapshot.placements
         gpus = snapshot.attempts.gpus_per_replica[rows.attempt] * rows.replicas
@@ -76,6 +79,7 @@ class _Check:
         self.check_funds()
         self.check_standings()
         self.check_waits()
+        check_promises(self.snapshot, self.decision)
 
     def shape(self, start: Start) -> tuple[int, int, int, int]:
         """(replicas, GPUs of each, project, priority) of what starts."""
@@ -146,12 +150,14 @@ class _Check:
                     raise InvariantBroken(f"3: attempt {victim} is taken but is protected or stopping")
                 lapsed = victim in lapsing or bool(attempts.lapsed[row])
                 own = int(attempts.project[row]) == project and int(attempts.priority[row]) >= priority
-                if lapsed and own and not start.express:
+                kept = victim in self.kept.get(start.workload, ())
+                if lapsed and own and not start.express and not kept:
                     raise InvariantBroken(f"3: workload {start.workload} takes its own project's attempt {victim}")
                 if self.taken[victim].taker != start.workload:
                     raise InvariantBroken(f"3: attempt {victim} is taken for another workload")
 
-        if self.taken and (wrong := Recount(self.snapshot, self.decision).find_unlicensed(self._list_asks())):
+        recount = Recount(self.snapshot, self.decision, self.kept) if self.taken else None
+        if recount and (wrong := recount.find_unlicensed(self._list_asks())):
             raise InvariantBroken(f"3: workload {wrong[0]} takes attempt {wrong[1]} without a licence")
 
     def _past_minimum(self, row: int) -> bool:
@@ -242,18 +248,16 @@ class _Check:
         told = {(one.project, one.own): one.usage_gpu_seconds for one in self.decision.balances}
         express = Counter[int]()
         for start in self.starts:
-            if start.express:
+            if start.express or start.workload in self.kept:  # funded already, or by another rule
                 express.update(tree.path_of[self.shape(start)[2]])
         for start in self.starts:
-            if start.standing == Standing.PROTECTED and not start.express:
-                for node in tree.path_of[self.shape(start)[2]]:
-                    top, bottom = quotas[node]
-                    name = int(self.snapshot.projects.id[tree.project_of[node]])
-                    used = told[name, tree.is_own(node)]
-                    if node not in express and used * PPM * bottom > (PPM + policy.overdraw_limit_ppm) * top:
-                        raise InvariantBroken(
-                            f"5: project {name} is charged {used} GPU-seconds, beyond its overdraw limit"
-                        )
+            usual = start.standing == Standing.PROTECTED and not start.express and start.workload not in self.kept
+            for node in tree.path_of[self.shape(start)[2]] if usual else ():
+                top, bottom = quotas[node]
+                name = int(self.snapshot.projects.id[tree.project_of[node]])
+                used = told[name, tree.is_own(node)]
+                if node not in express and used * PPM * bottom > (PPM + policy.overdraw_limit_ppm) * top:
+                    raise InvariantBroken(f"5: project {name} is charged {used} GPU-seconds, beyond its overdraw limit")
 
     # ------------------------------------------------ standings and waits
 

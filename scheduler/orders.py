@@ -92,7 +92,35 @@ class Start:
     reason: Reason
 
 
-Action = Quarantine | GiveUp | Begin | Mature | Lapse | Return | Preempt | Start
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """A reservation for a pending workload: keep it with the hosts, the time and the licence (R12)."""
+
+    workload: int
+    at: int
+    placement: tuple[tuple[int, int], ...]  # (host id, replicas on it), by host id
+    takings: tuple[int, ...]  # workload ids that it may take once past their minimum, sorted
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The reservation of a workload is over before its start: it lost a host (R12)."""
+
+    workload: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Express starts on its hosts move a reservation's time to `at`, once (R7)."""
+
+    workload: int
+    at: int
+    reason: Reason
+
+
+Action = Quarantine | GiveUp | Begin | Mature | Lapse | Return | Preempt | Start | Reserve | Release | Shift
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,10 @@ class Policy:
     grace_unallocated_seconds: int = 10
     silence_seconds: int = 120
     taker_ban_seconds: int = HOUR
+    reservations_most: int = 4
+    start_allowance_seconds: int = 60
+    reservation_ban_seconds: int = DAY
+    save_for_head: int = 0
     min_runtime_min_seconds: int = 0
     min_runtime_max_seconds: int = 8 * HOUR
 
@@ -90,6 +94,14 @@ POLICY_BOUNDS: dict[str, Bound] = {
     ),
     "silence_seconds": Bound(10, HOUR, "s", "A host that has not freed killed work for this long is unhealthy (R11)."),
     "taker_ban_seconds": Bound(0, 7 * DAY, "s", "How long an author who wastes what was taken takes nothing (R11)."),
+    "reservations_most": Bound(0, 64, "reservations", "Most reservations at once; 0 switches them off (R12)."),
+    "start_allowance_seconds": Bound(0, HOUR, "s", "What a reservation's time allows for each start (R12)."),
+    "reservation_ban_seconds": Bound(
+        0, 30 * DAY, "s", "How long an author who cancels a reserved workload reserves nothing (R12)."
+    ),
+    "save_for_head": Bound(
+        0, 1, "0 or 1", "1: behind a head without a reservation, its project's work runs unallocated (R12)."
+    ),
     "min_runtime_min_seconds": Bound(0, 30 * DAY, "s", "Shortest minimum runtime allowed (R14)."),
     "min_runtime_max_seconds": Bound(0, 30 * DAY, "s", "Longest minimum runtime allowed (R14)."),
 }

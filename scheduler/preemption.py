@@ -137,6 +137,10 @@ class Pool:
         """(host, GPUs) of the victim where a start could use them."""
         return [(host, gpus) for host, gpus in victim.on_host.items() if self.floor.schedulable[host]]
 
+    def is_under(self, attempt: int, node: int) -> bool:
+        """Whether it is funded work of the node's subtree."""
+        return attempt in self.funded_below.get(node, ())
+
     def has_funded(self) -> bool:
         """Whether some of it needs a licence."""
         return len(self.victims) > len(self.unallocated)

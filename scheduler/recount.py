@@ -18,8 +18,8 @@ Ask = tuple[int, int, int, int]  # (project, priority, GPU-seconds of its contra
 class Recount:
     """Balances at each moment of a decision."""
 
-    def __init__(self, snapshot: Snapshot, decision: Decision) -> None:
-        self.snapshot, self.decision = snapshot, decision
+    def __init__(self, snapshot: Snapshot, decision: Decision, kept: dict[int, set[int]]) -> None:
+        self.snapshot, self.decision, self.kept = snapshot, decision, kept
         self.tree: Tree = build_tree(snapshot.projects, snapshot.shares)
         policy, now = decision.policy, snapshot.now
         window = Window(now - policy.lookback_seconds, now, policy.half_life_seconds)
@@ -40,7 +40,9 @@ class Recount:
                 project, _, contract, _ = asks[action.workload]
                 if action.standing == Standing.PROTECTED:
                     self._charge(project, -contract)
-                wrong = [one for one in action.victims if not self._licensed(one, asks[action.workload])]
+                free = self.kept.get(action.workload, set())
+                asked = [one for one in action.victims if one not in free]
+                wrong = [one for one in asked if not self._licensed(one, asks[action.workload])]
                 if wrong:
                     return action.workload, wrong[0]
             elif isinstance(action, Return):

@@ -96,6 +96,13 @@ def _size(numbers: Numbers) -> str:
     return f"{gang}; the largest host has {numbers['largest_gpus']}"
 
 
+def _reserved(numbers: Numbers) -> str:
+    hosts = f"{_count(numbers['hosts'], 'host')} reserved, first <host {numbers['host']}>"
+    if "late_attempt" in numbers:
+        return f"Waits: {hosts}; its time was <at {numbers['at']}>, and <attempt {numbers['late_attempt']}> overruns."
+    return f"Waits: {hosts}; starts by <at {numbers['at']}>."
+
+
 def _full(numbers: Numbers) -> str:
     end = f" The next contract ends <at {numbers['next_end_at']}>." if "next_end_at" in numbers else ""
     return f"Waits: next in line, and the cluster is full of protected work.{end}"
@@ -136,6 +143,28 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
     Code.HOST_SILENT: lambda n: (
         f"<host {n['host']}> has not freed the GPUs of <attempt {n['attempt']}> "
         f"{say_span(n['silent_seconds'])} after the kill: unhealthy."
+    ),
+    Code.RESERVED_HEAD: lambda n: (
+        f"Reserved: {_count(n['hosts'], 'host')} from <at {n['at']}> on, {_count(n['gpus'], 'GPU')} in all."
+    ),
+    Code.RESERVED_START: lambda n: f"Started on what was reserved for it: <project {n['project']}> funds it.",
+    Code.RESERVED_HOST_LOST: lambda n: f"Its reservation is over: <host {n['host']}> takes no attempts now.",
+    Code.EXPRESS_MOVES: lambda n: (
+        f"Express starts moved its reservation by {say_span(n['moved_seconds'])}, to <at {n['at']}>, "
+        "which they may do once."
+    ),
+    Code.BURST_ROOM: lambda n: (
+        f"Lapsed to unallocated: it makes room under a burst cap for <workload {n['for_workload']}>, "
+        "whose reservation has come."
+    ),
+    Code.UNRESERVED_START: lambda n: (
+        "Started unallocated: only hosts that are reserved for others could hold it, and it would not end in time."
+    ),
+    Code.RESERVED: _reserved,
+    Code.CONTRACT_TOO_LARGE: lambda n: (
+        f"Waits until it fits: with a contract of {say_span(n['min_runtime_seconds'])} <project {n['project']}> would "
+        "no longer be owed more than those it would have to stop. A minimum runtime of "
+        f"{say_span(n['longest_seconds'])} would do."
     ),
     Code.UNFUNDED: lambda n: f"Waits: {_unfunded(n)}. A shorter wait: allow it to run unallocated.",
     Code.NO_BUDGET: lambda n: (

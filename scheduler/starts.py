@@ -9,11 +9,12 @@ from __future__ import annotations
 from scheduler import explain
 from scheduler.board import Board
 from scheduler.candidates import can_hold, find_room
-from scheduler.effects import occupy, record_start, take_victim
+from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
 from scheduler.ordering import Items, Leaf, Walk, group_items
 from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED
 from scheduler.preemption import Asker, Plan
-from scheduler.types import Return, Standing
+from scheduler.reserved import find_reserved_way
+from scheduler.types import Code, Return, Standing
 
 
 class Trial:
@@ -26,6 +27,7 @@ class Trial:
         self.board, self.items = board, items
         self.blocked: set[tuple[int, int, object]] = set()
         self.hopeless: set[tuple[int, int]] = set()  # sizes that nobody could place, whatever the licence
+        self.saving: set[int] = set()  # projects whose head waits without a reservation (R12, policy)
         order = self.leaf_order()
         leaves = {
             project: Leaf(items, order, queues, lambda author, project=project: board.author_total(project, author))  # type: ignore[misc]
@@ -55,7 +57,11 @@ class Trial:
         """It can't start in this walk, whatever else happens."""
         if not self.can_pay(item):
             return True
-        return not self.items.returns[item] and self.shape(item) in self.hopeless
+        if self.items.returns[item]:
+            return self.items.project[item] in self.saving
+        if self.items.row[item] in self.board.book.by_row:
+            return False
+        return self.shape(item) in self.hopeless or self.items.project[item] in self.saving
 
     def can_pay(self, item: int) -> bool:
         """R7 for a start, R6 for a return, at the balances as they are now."""
@@ -63,35 +69,67 @@ class Trial:
         path = self.board.path(items.project[item])
         contract = items.gpus[item] * items.contract_seconds[item]
         if items.returns[item]:
-            return funds.can_return(path, items.gpus[item], contract)
-        return funds.can_fund(path, items.gpus[item], contract)
+            ends_at = self.board.remainder_ends_at(items.row[item])
+            return funds.can_return(path, items.gpus[item], contract, ends_at)
+        if items.row[item] in self.board.book.by_row:
+            return True  # its funding is kept
+        return funds.can_fund(path, items.gpus[item], contract, self.board.ends_at(items.contract_seconds[item]))
 
     def try_item(self, item: int) -> None:
         """Start or return the item if its budget and the hosts allow it."""
         if self.is_hopeless(item):
             return
         if self.items.returns[item]:
-            if self.items.row[item] in self.board.pool.unallocated:
+            if self.items.row[item] in self.board.pool.unallocated and self.fits_reservations(self.items.row[item]):
                 self.give_back(item)
-            return
-        plan = self.find_way(item)
-        if plan is not None:
+        elif self.items.row[item] in self.board.book.by_row:
+            self.try_reserved(item)
+        elif (plan := self.find_way(item)) is not None:
             self.start(item, plan)
+        elif self.board.policy.save_for_head:
+            self.saving.add(self.items.project[item])
+
+    def fits_reservations(self, attempt: int) -> bool:
+        """R12: what returns on a reserved host must have run its minimum in time."""
+        board = self.board
+        zones = board.book.list_open(board.remainder_ends_at(attempt))
+        return all(board.floor.zone[host] in zones for host in board.facts.places[attempt])
+
+    def try_reserved(self, item: int) -> bool:
+        """R12: a workload with a reservation starts on whatever it can get, by the licence that it keeps."""
+        board = self.board
+        dropped = board.book.drop(self.items.row[item])
+        if dropped is None:
+            return False
+        kept = dropped[1]
+        found = find_reserved_way(self, item, kept)
+        if found is None:
+            board.book.put_back(dropped)
+            return False
+        plan, lapses = found
+        for attempt in lapses:
+            board.lapsed_now.add(attempt)
+            lapse_attempt(board, attempt, explain.why_makes_room(board, attempt, kept.booking.workload))
+        self.start(item, plan, Code.RESERVED_START)
+        return True
 
     def find_way(self, item: int) -> Plan | None:
         """The one gate to GPUs: free ones first, then such as this asker may take (R9, R10)."""
         board, items = self.board, self.items
         replicas, gpus = self.shape(item)
-        place = board.floor.find_place(replicas, gpus, self.kinds)
+        contract = items.contract_seconds[item]
+        zones = board.book.list_open(board.ends_at(contract), self.express)
+        place = board.floor.find_place(replicas, gpus, self.kinds, zones)
         if place is not None:
             return Plan(place)
         if items.author[item] in board.banned:
             return None
         asker = self.make_asker(item)
-        terms = (replicas, gpus, board.pool.name_terms(asker))
+        zones = board.book.list_open(board.ends_at(contract, taking=True), self.express)
+        terms = (replicas, gpus, (board.pool.name_terms(asker), zones))
         if terms in self.blocked:
             return None
-        plan = board.pool.find_plan(asker, board.pool.judge(asker))
+        plan = board.pool.find_plan(asker, board.pool.judge(asker), board.book.list_closed(zones))
         if plan is None:
             self.blocked.add(terms)
             if not can_hold(find_room(board, licensed=True), replicas, gpus):
@@ -105,11 +143,12 @@ class Trial:
         led = board.list_led(items.project[item], counted)
         return Asker(items.project[item], items.priority[item], self.express, *self.shape(item), led)
 
-    def start(self, item: int, plan: Plan) -> None:
+    def start(self, item: int, plan: Plan, code: Code = Code.FUNDED) -> None:
         """A funded start: victims stop, GPUs are taken or held, balances follow."""
         board, items = self.board, self.items
         project, row = items.project[item], items.row[item]
-        why = explain.why_start(board, items, item, self.express)
+        board.turns += 1
+        why = explain.why_start(board, items, item, Code.EXPRESS if self.express else code)
         for victim in plan.victims:
             take_victim(board, items, item, victim)
         occupy(board, plan, self.shape(item)[1])
@@ -117,6 +156,7 @@ class Trial:
         board.charge(project, items.author[item], contract, items.gpus[item])
         if self.express:
             board.funds.count_express(board.path(project), self.count_express(item))
+            shift_reservations(board, plan, board.ends_at(items.contract_seconds[item], bool(plan.victims)))
         record_start(board, row, plan, Standing.PROTECTED, self.express, why)
 
     def count_express(self, item: int) -> int:
@@ -134,6 +174,7 @@ class Trial:
         for host, count in victim.on_host.items():
             board.floor.change(host, kept=count)
         board.returned.add(attempt)
+        board.turns += 1
         board.charge_unallocated(items.project[item], -gpus * left, -gpus)
         board.charge(items.project[item], items.author[item], gpus * left, gpus)
         board.facts.standing[attempt] = standing
@@ -150,7 +191,8 @@ class ExpressTrial(Trial):
     def can_pay(self, item: int) -> bool:
         """R7, express: under burst caps and within the express share, whatever the balance."""
         path = self.board.path(self.items.project[item])
-        return self.board.funds.can_express(path, self.items.gpus[item], self.count_express(item))
+        ends_at = self.board.ends_at(self.items.contract_seconds[item])
+        return self.board.funds.can_express(path, self.items.gpus[item], self.count_express(item), ends_at)
 
 
 class FreeTrial(Trial):
@@ -175,13 +217,13 @@ class FreeTrial(Trial):
     def find_way(self, item: int) -> Plan | None:
         """Free GPUs or nothing: unallocated starts preempt nothing (R9)."""
         replicas, gpus = self.shape(item)
-        place = self.board.floor.find_place(replicas, gpus, self.kinds)
+        place = self.board.floor.find_place(replicas, gpus, self.kinds, self.board.book.list_open(None))
         if place is None:
             self.hopeless.add((replicas, gpus))
             return None
         return Plan(place)
 
-    def start(self, item: int, plan: Plan) -> None:
+    def start(self, item: int, plan: Plan, code: Code = Code.UNFUNDED_START) -> None:
         """An unallocated start: nothing is charged."""
         board, items = self.board, self.items
         project, gpus = items.project[item], self.shape(item)[1]

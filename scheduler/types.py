@@ -27,7 +27,10 @@ from scheduler.orders import Mature as Mature
 from scheduler.orders import Preempt as Preempt
 from scheduler.orders import ProjectBalance as ProjectBalance
 from scheduler.orders import Quarantine as Quarantine
+from scheduler.orders import Release as Release
+from scheduler.orders import Reserve as Reserve
 from scheduler.orders import Return as Return
+from scheduler.orders import Shift as Shift
 from scheduler.orders import Start as Start
 from scheduler.orders import Wait as Wait
 from scheduler.orders import Waits as Waits
@@ -198,6 +201,52 @@ class EndedTakers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Reservations:
+    """Reservations of workloads that are pending (R12). One ends when its workload starts or is cancelled."""
+
+    id: IntArray  # rises in the order in which they were made
+    workload: IntArray
+    at: IntArray  # the time that it names, express shift included
+    made_at: IntArray
+    moved: BoolArray  # express starts have moved its time: they may do so once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReservationPlaces:
+    """The hosts of reservations, as decided."""
+
+    reservation: IntArray  # index into Reservations
+    host: IntArray  # index into Hosts
+    replicas: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReservationTakings:
+    """The licence that a reservation keeps: workloads whose attempts it may take past their minimum."""
+
+    reservation: IntArray  # index into Reservations
+    workload: IntArray  # workload id, as decided
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CancelledReservations:
+    """Workloads that their author cancelled while they held a reservation, of the last ban span (R12)."""
+
+    author: IntArray
+    cancelled_at: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reserved:
+    """Reservations and what belongs to them."""
+
+    reservations: Reservations
+    places: ReservationPlaces
+    takings: ReservationTakings
+    cancelled: CancelledReservations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """All that a decision depends on, for one cluster at one moment."""
 
@@ -214,6 +263,7 @@ class Snapshot:
     unallocated: Segments  # orders unallocated work among itself (R8)
     express: ExpressStarts
     takers: EndedTakers
+    reserved: Reserved | None = None  # None: who reads the decision keeps no reservations, so none are made
 
 
 # ---------------------------------------------------------------- refusals

@@ -71,7 +71,8 @@ class Applier:
         self.step = step
         self.words = words
         self.applied = Applied()
-        named = {action.attempt for action in decision.actions if not isinstance(action, types.Start)}
+        bare = types.Start | types.Reserve | types.Release | types.Shift
+        named = {action.attempt for action in decision.actions if not isinstance(action, bare)}
         self.attempts: dict[int, Attempt] = attempts_locked(named) if named else {}
         self.handlers: dict[type, Callable[[Any], None]] = {
             types.Quarantine: self.quarantine,
