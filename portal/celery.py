@@ -10,7 +10,7 @@ from django.conf import settings  # noqa: E402 - Django's settings module must b
 
 from portal.common import messages  # noqa: E402 - as above
 
-app = Celery("portal")
+app = Celery("portal", amqp="portal.common.broker:BrokerAMQP")
 app.conf.update(
     broker_url=settings.BROKER_URL,
     broker_connection_retry_on_startup=True,

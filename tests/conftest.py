@@ -17,6 +17,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 django.setup()
 
 
+@pytest.fixture(autouse=True)
+def brought_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests see a portal that has started: its first request would else ask the database once more than the next."""
+    from portal.common.starting import Known
+
+    monkeypatch.setattr(Known, "brought_up", True)
+
+
 def pytest_unconfigure() -> None:
     """Stop the services at the end of the run."""
     _stack.close()

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from portal.launcher.services import Services, service_variables, services_throwaway
+from portal.launcher.services import service_variables, services_throwaway
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -28,21 +28,12 @@ def steps() -> list[tuple[str, list[str], dict[str, str]]]:
     ]
 
 
-def run_all(arguments: list[str], services: Services) -> int:
+def run_all(arguments: list[str]) -> int:
     """Run every step, also after one that failed; the exit code says whether all were well."""
-    environment = {**os.environ, **service_variables(services)}
-    seconds: dict[str, float] = {}
-    failed = []
-    for name, command, extra in steps():
-        began = time.monotonic()
-        print(f"== {name}", flush=True)
-        finished = subprocess.run(command, cwd=ROOT, env={**environment, **extra}, stdin=subprocess.DEVNULL)
-        seconds[name] = time.monotonic() - began
-        if finished.returncode != 0:
-            failed.append(name)
+    seconds, failed = checks_run()
     began = time.monotonic()
     print("== tests", flush=True)
-    code, counts = tests_run(arguments, environment)
+    code, counts = tests_run(arguments)
     seconds["tests"] = time.monotonic() - began
     print("Seconds: " + ", ".join(f"{name} {spent:.0f}" for name, spent in seconds.items()))
     print(f"Failed checks before the tests: {', '.join(failed) or 'none'}.")
@@ -51,13 +42,27 @@ def run_all(arguments: list[str], services: Services) -> int:
     return 1 if failed else code
 
 
-def tests_run(arguments: list[str], environment: dict[str, str]) -> tuple[int, dict[str, int]]:
+def checks_run() -> tuple[dict[str, float], list[str]]:
+    """The checks before the tests, beside a database and a broker; the tests start their own."""
+    seconds: dict[str, float] = {}
+    failed = []
+    with services_throwaway() as services:
+        environment = {**os.environ, **service_variables(services)}
+        for name, command, extra in steps():
+            began = time.monotonic()
+            print(f"== {name}", flush=True)
+            finished = subprocess.run(command, cwd=ROOT, env={**environment, **extra}, stdin=subprocess.DEVNULL)
+            seconds[name] = time.monotonic() - began
+            if finished.returncode != 0:
+                failed.append(name)
+    return seconds, failed
+
+
+def tests_run(arguments: list[str]) -> tuple[int, dict[str, int]]:
     """Run pytest, show what it prints, and read the counts from its closing line."""
     counts = {"passed": 0, "failed": 0, "skipped": 0, "error": 0}
     command = [sys.executable, "-m", "pytest", *arguments]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         closing = ""
         for line in process.stdout or ():
             print(line, end="", flush=True)
@@ -67,11 +72,5 @@ def tests_run(arguments: list[str], environment: dict[str, str]) -> tuple[int, d
     return process.returncode, counts
 
 
-def main() -> int:
-    """One database and one broker for all steps; whatever ends us, their watcher ends them."""
-    with services_throwaway() as services:
-        return run_all(sys.argv[1:], services)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_all(sys.argv[1:]))

@@ -111,12 +111,15 @@ def work_base(host: Host) -> Path | None:
     if not host.separates_users or runs_as_other(["/bin/sh", "-c", 'cd "$0"', str(host.attempts)]):
         return None
     label = hashlib.sha256(str(host.folder.resolve()).encode()).hexdigest()[:16]
-    base = Path("/var/tmp") / f"gpu-commons-work-{label}"  # noqa: S108 - checked below to be ours alone
+    return Path("/var/tmp") / f"gpu-commons-work-{label}"  # noqa: S108 - checked to be ours when it is made
+
+
+def work_base_make(base: Path) -> None:
+    """Make that folder, or see that it is ours alone; it goes with the last work folder in it."""
     base.mkdir(mode=0o711, exist_ok=True)
     found = base.lstat()
     if base.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise HostError(f"{base} is somebody else's; remove it.")
-    return base
+        raise OSError(f"{base} is somebody else's; remove it")
 
 
 def boot_id() -> str:

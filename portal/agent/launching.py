@@ -1,5 +1,6 @@
 """Starting and ending replicas: folder, user, environment, runner."""
 
+import contextlib
 import os
 import secrets
 import signal
@@ -8,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from portal.agent.files import Memory, json_write
-from portal.agent.host import FIRST_UID, LAST_UID, LAUNCH_MARK, Host
+from portal.agent.host import FIRST_UID, LAST_UID, LAUNCH_MARK, Host, work_base_make
 from portal.agent.reconcile import Key
 from portal.agent.replica import CHECKPOINT_NAME, ReplicaFolder, folder_of, folders
 from portal.common.messages import DesiredAttempt
@@ -86,10 +89,15 @@ def replica_stop(folder: ReplicaFolder, grace_seconds: int) -> None:
 
 
 def uid_next(host: Host, memory: Memory) -> int:
-    """A numeric user that nothing on this host has, and as long unused as can be."""
-    used = {folder.record.get("uid") for folder in folders(host.attempts)}
+    """A numeric user that nothing on this machine has, and as long unused as can be.
+
+    Another agent on the machine (a test's, say) draws from the same numbers: the first one is
+    drawn at random, and one that a living process has is passed over.
+    """
+    used = {folder.record.get("uid") for folder in folders(host.attempts)} | uids_alive()
     span = LAST_UID - FIRST_UID + 1
-    start = memory.last_uid - FIRST_UID + 1 if FIRST_UID <= memory.last_uid <= LAST_UID else 0
+    known = FIRST_UID <= memory.last_uid <= LAST_UID
+    start = memory.last_uid - FIRST_UID + 1 if known else secrets.randbelow(span)
     for step in range(span):
         uid = FIRST_UID + (start + step) % span
         if uid not in used:
@@ -99,8 +107,19 @@ def uid_next(host: Host, memory: Memory) -> int:
     raise OSError("No numeric user is free on this host.")
 
 
+def uids_alive() -> set[int]:
+    """The real users of all processes on this machine."""
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            found.add(process.uids().real)
+    return found
+
+
 def work_make(folder: ReplicaFolder, work_base: Path | None, token: str, uid: int | None) -> Path:
     """The command's own folder, closed to all others."""
+    if work_base is not None:
+        work_base_make(work_base)
     work = folder.path / "work" if work_base is None else work_base / token
     work.mkdir(mode=0o700)
     if uid is not None:

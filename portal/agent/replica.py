@@ -12,7 +12,7 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,8 +120,16 @@ class ReplicaFolder:
         """Forget it: the work folder, then the rest, the record last so that a cut leaves what can be removed again."""
         work = self.record.get("work_folder")
         if work:
-            shutil.rmtree(work, ignore_errors=True)
-        shutil.rmtree(self.path, ignore_errors=True)
+            tree_remove(Path(work))
+            if Path(work).parent != self.path:
+                with contextlib.suppress(OSError):  # others still work there
+                    Path(work).parent.rmdir()
+        tree_remove(self.path)
+
+
+def tree_remove(path: Path) -> None:
+    """Remove a folder that a workload wrote in. It may be nested deeper than Python's own removal can follow."""
+    subprocess.run(["rm", "-rf", "--", str(path)], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def folders(attempts: Path) -> list[ReplicaFolder]:

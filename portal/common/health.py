@@ -10,6 +10,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
+from portal.common.starting import missing
+
 BROKER_SECONDS = 3
 OK = "ok"
 
@@ -47,19 +49,20 @@ def broker_answer() -> str:
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 once web, database and broker answer; else 503, saying which doesn't."""
-    return _answer({"database": database_answer, "broker": broker_answer})
+    """200 once web, database and broker answer and the portal is brought up; else 503, saying what is missing."""
+    return _answer({"database": database_answer, "broker": broker_answer}, missing())
 
 
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when this process can serve people: as healthz, and the database is migrated."""
-    return _answer({"database": database_answer, "broker": broker_answer, "migrations": migrations_answer})
+    """As healthz, and the migrations are looked at anew each time."""
+    return _answer({"database": database_answer, "broker": broker_answer, "migrations": migrations_answer}, missing())
 
 
-def _answer(questions: dict[str, Callable[[], str]]) -> JsonResponse:
+def _answer(questions: dict[str, Callable[[], str]], lacking: dict[str, str]) -> JsonResponse:
     answers = {name: question() for name, question in questions.items()}
+    answers = {"migrations": OK, **answers, **lacking}
     well = all(answer == OK for answer in answers.values())
     body = {"status": OK if well else "unavailable", "web": OK, **answers}
     return JsonResponse(body, status=200 if well else 503)

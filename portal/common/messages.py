@@ -22,6 +22,7 @@ DESIRED_TASK = "portal.agent.desired"
 DESIRED_ACTION = "desired"
 REPORT_ACTION = "report"
 EVERY_ATTEMPT = "*"
+PASS_REQUEST_SECONDS = 5
 
 DESIRED_SEQUENCE = "desired_sequence"
 """Field of a report's body: the sequence of the last desired state that the host has taken in, 0 for none since
@@ -242,10 +243,12 @@ def envelope_send(app: Any, task: str, envelope: Envelope, queue: str, *, newest
         app.send_task(task, args=[envelope], producer=producer, queue=target, declare=[], retry=False)
 
 
-def pass_request(cluster_id: int) -> None:
-    """Ask for a pass over a cluster once the caller's transaction has committed.
+def pass_request(cluster_id: int, *, after_seconds: int = 0) -> None:
+    """Ask for a pass over a cluster once the caller's transaction has committed, or so many seconds later: a few,
+    for a worker keeps such a request in its memory.
 
-    A broker that is away is not an error here: the beat's next tick does the same work.
+    A broker that is away is not an error here: the beat's next tick does the same work. So is a request that waited
+    behind others for longer than a pass may take: any pass made meanwhile has done its work.
     """
     from django.db import transaction
     from kombu.exceptions import OperationalError
@@ -253,9 +256,12 @@ def pass_request(cluster_id: int) -> None:
     # The portal's own app: in the worker that takes in reports, the current one knows no other queue than its own.
     from portal.celery import app
 
+    when = {"countdown": after_seconds} if after_seconds else {}
+    expires = after_seconds + PASS_REQUEST_SECONDS
+
     def send() -> None:
         try:
-            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False)
+            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False, expires=expires, **when)
         except OperationalError:
             import logging
 

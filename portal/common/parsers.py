@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from django.conf import settings
-from rest_framework.exceptions import APIException, ParseError, ValidationError
+from rest_framework.exceptions import APIException, ParseError
 from rest_framework.parsers import JSONParser, get_encoding  # type: ignore[attr-defined]  # the stubs lack it
 
 DEPTH_MAX = 32
@@ -24,7 +24,7 @@ class BodyTooLarge(APIException):
 
 
 class StrictJSONParser(JSONParser):
-    """JSON in one document: no NaN, no number beyond a float, no NUL in a text, no key twice."""
+    """JSON in one document: no NaN, no number beyond a float, no key twice."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -40,7 +40,7 @@ class StrictJSONParser(JSONParser):
             raise ParseError(f"The JSON is nested more than {DEPTH_MAX} levels deep.") from None
         except ValueError as error:
             raise ParseError(f"The body is not JSON that can be read: {error}.") from None
-        _text_check(data)
+        _depth_check(data)
         return data
 
 
@@ -75,23 +75,10 @@ def _pairs_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _text_check(data: Any, attr: str = "", depth: int = 0) -> None:
-    """Refuse what PostgreSQL can't keep (NUL, lone surrogates) and what is nested without end, naming the field."""
+def _depth_check(data: Any, depth: int = 0) -> None:
+    """Refuse what is nested without end. What texts may hold is the fields' to say, so that all are named together."""
     if depth > DEPTH_MAX:
         raise ParseError(f"The JSON is nested more than {DEPTH_MAX} levels deep.")
-    if isinstance(data, str):
-        _string_check(data, attr)
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            _string_check(key, attr)
-            _text_check(value, attr or key, depth + 1)
-    elif isinstance(data, list):
-        for value in data:
-            _text_check(value, attr, depth + 1)
-
-
-def _string_check(text: str, attr: str) -> None:
-    if "\x00" in text:
-        raise ValidationError({attr or "body": ["A text may not hold a NUL byte."]}, code="nul_byte")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValidationError({attr or "body": ["A text must be Unicode without lone surrogates."]}, code="invalid")
+    if isinstance(data, dict | list):
+        for value in data.values() if isinstance(data, dict) else data:
+            _depth_check(value, depth + 1)

@@ -25,12 +25,16 @@ TITLES = {
     404: "There is no such thing, or you may not see it",
     405: "This address doesn't do that",
     406: "That form of answer is not offered",
-    409: "Somebody was faster",
+    409: "This can't be done as things are now",
     413: "The request is too large",
     415: "That kind of body is not read",
     429: "Too many requests",
     500: "The portal made a mistake",
     503: "The portal can't answer now",
+}
+TITLES_BY_CODE = {
+    "conflict": "Somebody was faster",
+    "key_reused": "This Idempotency-Key was used for another request",
 }
 
 
@@ -50,7 +54,7 @@ class ProblemFormatter(ExceptionFormatter):
 
     def get_errors(self) -> list[Error]:
         if isinstance(self.exc, Problem):
-            return [Error(error.code, error.detail, error.attr or None) for error in self.exc.error.errors]
+            return [Error(error.code, error.detail, _attr(error.attr)) for error in self.exc.error.errors]
         return [Error(error.code, error.detail, _attr(error.attr)) for error in super().get_errors()]
 
     def format_error_response(self, error_response: ErrorResponse) -> dict[str, Any]:
@@ -58,7 +62,7 @@ class ProblemFormatter(ExceptionFormatter):
         status = self.exc.status_code
         body: dict[str, Any] = {
             "type": f"{TYPE_PREFIX}{self._code(errors)}",
-            "title": TITLES.get(status, HTTPStatus(status).phrase),
+            "title": TITLES_BY_CODE.get(errors[0]["code"]) or TITLES.get(status, HTTPStatus(status).phrase),
             "status": status,
             "detail": " ".join(error["detail"] for error in errors),
             "errors": [{"attr": error["attr"], "code": error["code"], "detail": error["detail"]} for error in errors],
@@ -113,7 +117,10 @@ def problem_handler(exc: Exception, context: Any) -> Response | None:
 
 
 def _attr(attr: str | None) -> str | None:
-    return None if attr == "non_field_errors" else attr
+    """A field's name as it can be sent: an unknown one may hold what is no Unicode."""
+    if not attr or attr == "non_field_errors":
+        return None
+    return attr.encode(errors="backslashreplace").decode()
 
 
 def _answer_as_json(context: Any) -> None:

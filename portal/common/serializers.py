@@ -1,10 +1,30 @@
 """Shapes of bodies, read strictly: unknown keys are refused, and a number is a number."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from drf_spectacular.drainage import set_override
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
+
+from portal.common.errors import FieldError
+
+
+def fields_bad(serializer: serializers.Serializer[Any]) -> list[FieldError]:
+    """The complaints of a serializer that is not valid, each on its field of the body: a list's on the list."""
+    return [
+        FieldError(attr, str(detail.code), str(detail))
+        for attr, details in serializer.errors.items()
+        for detail in dict.fromkeys(_details(details))
+    ]
+
+
+def _details(errors: Any) -> Iterator[serializers.ErrorDetail]:
+    if isinstance(errors, dict | list):
+        for inner in errors.values() if isinstance(errors, dict) else errors:
+            yield from _details(inner)
+    else:
+        yield errors
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -62,9 +82,17 @@ class YesNoField(serializers.BooleanField):
 class TextField(serializers.CharField):
     """A text of JSON: a number is none. Blanks at its ends are kept where the text is a program's."""
 
-    default_error_messages = {"invalid": "Must be a text."}
+    default_error_messages = {
+        "invalid": "Must be a text.",
+        "nul_byte": "A text may not hold a NUL byte.",
+        "surrogate": "A text must be Unicode without lone surrogates.",
+    }
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
             self.fail("invalid")
+        if "\0" in data:
+            self.fail("nul_byte")
+        if any("\ud800" <= letter <= "\udfff" for letter in data):
+            self.fail("surrogate")
         return super().to_internal_value(data)

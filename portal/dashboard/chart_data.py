@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from django.db.models import BigIntegerField, Count, F, Q, Sum
-from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast, Coalesce, Extract, Greatest, Least
 from numpy.typing import NDArray
 
 from portal.clusters.models import Cluster
@@ -16,15 +13,29 @@ from portal.dashboard.chart_delivery import Owed
 from portal.dashboard.chart_usage import Level, Step
 from portal.dashboard.chart_waits import WaitStep
 from portal.dashboard.ranges import Span
-from portal.projects.models import Project
-from portal.usage.models import Segment
-from portal.usage.selectors import WAIT_CLASSES, HourlyDelivery, Occupancy, WaitColumns, occupancy_by_standing
+from portal.projects.models import Project, User
+from portal.usage.selectors import (
+    WAIT_CLASSES,
+    HourlyDelivery,
+    Occupancy,
+    SegmentColumns,
+    WaitColumns,
+    occupancy_by_standing,
+    usage_by_author,
+)
 from portal.workloads.models import CHARGED_STANDINGS, Standing
 
 
-def occupancy_of(*, cluster: Cluster, span: Span, project: Project | None = None) -> Occupancy:
+def occupancy_of(
+    *, cluster: Cluster, span: Span, columns: SegmentColumns | None = None, project: Project | None = None
+) -> Occupancy:
     return occupancy_by_standing(
-        cluster=cluster, start=span.start_at, end=span.end_at, step_seconds=span.step_seconds, project=project
+        cluster=cluster,
+        start=span.start_at,
+        end=span.end_at,
+        step_seconds=span.step_seconds,
+        project=project,
+        columns=columns,
     )
 
 
@@ -122,28 +133,12 @@ class AuthorUse:
     workloads: int
 
 
-def authors_of(*, cluster: Cluster, project: Project, span: Span) -> list[AuthorUse]:
+def authors_of(*, columns: SegmentColumns, project: Project, span: Span) -> list[AuthorUse]:
     """Who used it, most charged first. One query."""
-    inside = Least(Coalesce("end_at", span.end_at), span.end_at) - Greatest(F("start_at"), span.start_at)
-    gpu_seconds = F("gpus") * Cast(Extract(inside, "epoch"), BigIntegerField())
-    spent = Segment.objects.filter(
-        Q(end_at=None) | Q(end_at__gt=span.start_at),
-        cluster=cluster,
-        start_at__lt=span.end_at,
-        path__contains=[project.pk],
-    )
-    rows = (
-        spent.order_by()
-        .values_list("author__username")
-        .annotate(
-            charged=_sum(gpu_seconds, Q(standing__in=CHARGED_STANDINGS)),
-            unallocated=_sum(gpu_seconds, Q(standing=Standing.UNALLOCATED)),
-            workloads=Count("workload_id", distinct=True),
-        )
-    )
-    found = [AuthorUse(username, int(charged), int(free), count) for username, charged, free, count in rows]
+    rows = usage_by_author(columns=columns.below(project.pk), start=span.start_at, end=span.end_at)
+    names = dict(User.objects.filter(pk__in=[row.author_id for row in rows]).values_list("pk", "username"))
+    found = [
+        AuthorUse(names[row.author_id], row.charged_gpu_seconds, row.unallocated_gpu_seconds, row.workloads)
+        for row in rows
+    ]
     return sorted(found, key=lambda each: (-each.charged_gpu_seconds, -each.unallocated_gpu_seconds, each.username))
-
-
-def _sum(expression: Combinable, only: Q) -> Sum:
-    return Sum(expression, filter=only, default=0, output_field=BigIntegerField())

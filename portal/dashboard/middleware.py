@@ -1,4 +1,7 @@
-"""Errors of the one exception tree become pages in the frame; the API answers for itself."""
+"""Before the portal is brought up, a page that says so; after that, errors of the one exception tree as pages.
+
+The API answers for itself.
+"""
 
 from collections.abc import Callable
 
@@ -6,7 +9,27 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 
 from portal.common.errors import CommonsError
-from portal.dashboard.views_errors import error_page, unavailable_page
+from portal.common.starting import AWAY, missing
+from portal.dashboard.views_errors import error_page, starting_page, unavailable_page
+
+PROBES = ("/healthz", "/readyz", "/metrics")
+FILES = "/static/"
+
+
+class StartingMiddleware:
+    """Until the portal is brought up, every page says that it is starting; probes and files answer for themselves."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path in PROBES or request.path.startswith(FILES):
+            return self.get_response(request)
+        lacking = missing()
+        # A database that is away is told as such, by who notices.
+        if not lacking or AWAY in lacking.values():
+            return self.get_response(request)
+        return starting_page(request)
 
 
 class ErrorPageMiddleware:

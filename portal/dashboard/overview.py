@@ -5,6 +5,7 @@ from typing import Any
 
 from portal.common.units import PPM, gpu_hours, percent_words
 from portal.dashboard.figures import Change, ratio_change
+from portal.dashboard.pyramid_rungs import closed_words
 from portal.dashboard.states import STATE_WORDS
 from portal.dashboard.templatetags.commons import three_digits
 
@@ -32,7 +33,8 @@ def pyramid_figures(current: Any, previous: Any, before: str) -> list[Figure]:
             "Occupancy",
             current.occupancy,
             previous.occupancy,
-            f"{_hours(idle)} GPU-hours idle or held; {_part(unallocated, current.occupied_gpu_seconds)} unallocated",
+            f"{_hours(idle)} GPU-hours idle or held; {_part(unallocated, current.occupied_gpu_seconds)} unallocated"
+            + closed_words(current),
             before,
         ),
         _figure(

@@ -12,16 +12,16 @@ CHARGED_STANDINGS = ("protected", "funded")
 
 
 def rungs_of(found: Pyramid) -> list[Rung]:
-    """Installed to useful; what ran out its contract on hosts that took no new work comes back on the way."""
+    """Installed to useful; what ran out its contract on hosts that took no new work joins after occupancy."""
     standing = found.occupied_by_standing
     rungs = [Rung("installed", found.installed_gpu_seconds, "there")]
     rungs += [Rung(state, lost, "unavailable", loss=True) for state, lost in found.lost_by_state.items() if lost]
     rungs.append(Rung("schedulable", found.schedulable_gpu_seconds, "there"))
     rungs.append(Rung("held", found.held_gpu_seconds, "lost", loss=True))
     rungs.append(Rung("idle", found.idle_gpu_seconds or 0, "lost", loss=True))
+    rungs.append(Rung("occupied", found.occupied_schedulable_gpu_seconds, "there"))
     if found.occupied_unschedulable_gpu_seconds:
         rungs.append(Rung("on closed hosts", found.occupied_unschedulable_gpu_seconds, "lost", gain=True))
-    rungs.append(Rung("occupied", found.occupied_gpu_seconds, "there"))
     rungs += [Rung(each, standing[each], each, loss=True) for each in FREE_STANDINGS if standing.get(each)]
     allocated = sum(standing.get(each, 0) for each in CHARGED_STANDINGS)
     rungs.append(Rung("allocated", allocated, "protected"))
@@ -50,8 +50,8 @@ def ratios_of(found: Pyramid) -> list[Ratio]:
         ),
         Ratio(
             "Occupancy",
-            ratio_words(found.occupied_gpu_seconds, found.schedulable_gpu_seconds),
-            _lost([("held", found.held_gpu_seconds), ("idle", found.idle_gpu_seconds or 0)]),
+            ratio_words(found.occupied_schedulable_gpu_seconds, found.schedulable_gpu_seconds),
+            _lost([("held", found.held_gpu_seconds), ("idle", found.idle_gpu_seconds or 0)]) + closed_words(found),
         ),
         Ratio(
             "Impact",
@@ -68,6 +68,12 @@ def ratios_of(found: Pyramid) -> list[Ratio]:
     ]
 
 
+def closed_words(found: Pyramid) -> str:
+    """What still ran on hosts that took no new work, named beside the ratio that leaves it out."""
+    apart = found.occupied_unschedulable_gpu_seconds
+    return f"; apart from it, {hours_words(apart)} GPU-hours ran on closed hosts" if apart else ""
+
+
 def _lost(causes: Sequence[tuple[str, int]]) -> str:
     parts = [f"{hours_words(gpu_seconds)} {cause}" for cause, gpu_seconds in causes if gpu_seconds > 0]
     return f"lost, in GPU-hours: {', '.join(parts)}" if parts else "nothing lost"
@@ -81,8 +87,21 @@ def pyramid_title(found: Pyramid) -> str:
     return (
         f"Of {hours_words(found.installed_gpu_seconds)} installed GPU-hours, "
         f"{hours_words(found.schedulable_gpu_seconds)} were schedulable, "
-        f"{hours_words(found.occupied_gpu_seconds)} occupied and {hours_words(allocated)} allocated"
+        f"{hours_words(found.occupied_schedulable_gpu_seconds)} occupied and {hours_words(allocated)} allocated"
     )
+
+
+def pyramid_answer(found: Pyramid) -> str:
+    """`GPUs were 98 % available and 94 % occupied; projects got 97 % of the GPU-hours they were owed`."""
+    if not found.schedulable_gpu_seconds:
+        return "No GPU could take work in this range"
+    available = ratio_words(found.schedulable_gpu_seconds, found.installed_gpu_seconds)
+    occupied = ratio_words(found.occupied_schedulable_gpu_seconds, found.schedulable_gpu_seconds)
+    owed = "nobody was owed GPU-hours"
+    if found.owed_gpu_seconds:
+        share = ratio_words(found.delivered_gpu_seconds, found.owed_gpu_seconds)
+        owed = f"projects got {share} of the GPU-hours they were owed"
+    return f"GPUs were {available} available and {occupied} occupied; {owed}"
 
 
 def occupancy_title(found: Pyramid) -> str:
@@ -90,5 +109,5 @@ def occupancy_title(found: Pyramid) -> str:
     if not found.occupied_gpu_seconds:
         return "No GPU was occupied in this range"
     free = ratio_words(found.occupied_by_standing.get("unallocated", 0), found.occupied_gpu_seconds)
-    occupied = ratio_words(found.occupied_gpu_seconds, found.schedulable_gpu_seconds)
+    occupied = ratio_words(found.occupied_schedulable_gpu_seconds, found.schedulable_gpu_seconds)
     return f"Schedulable GPUs were {occupied} occupied; {free} of what ran was unallocated"

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.budgets.models import BudgetChange
-from portal.budgets.selectors import Level, Line, level_at, level_history, shares_of_cluster
+from portal.budgets.selectors import Level, Line, budgets_at, level_at, level_history, shares_of_cluster
 from portal.budgets.services import budget_change_create
 from portal.clusters.models import Cluster
 from portal.common.errors import Conflict, NotFound, Refused
@@ -23,6 +23,7 @@ from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import form_page, page
 from portal.dashboard.people import person_of
 from portal.dashboard.project_tree import installed_gpus, tree_rows
+from portal.dashboard.ranges import moment_parse
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, user_may, user_require
 
@@ -43,12 +44,16 @@ def budgets(request: HttpRequest) -> HttpResponse:
     frame = frame_of(request)
     if frame.cluster is None:
         return render(request, "dashboard/budgets.html", {"rows": []})
-    rows = tree_rows(user=person_of(request), cluster=frame.cluster, at=frame.now)
+    at, then = _moment_given(request, "at"), _moment_given(request, "compare")
+    rows = tree_rows(user=person_of(request), cluster=frame.cluster, at=at or frame.now)
     roots = [row for row in rows if row.depth == 0]
     moments = [row.standing.at for row in rows if row.standing.at]
     context = {
         "rows": rows,
         "roots": roots,
+        "at": at,
+        "then": then,
+        "before": _shares_text(frame.cluster, then) if then else {},
         "installed_gpus": rows[0].installed_gpus if rows else 0,
         "balances_at": max(moments, default=None),
         "over": [row for row in rows if row.standing.words == "over-served"],
@@ -57,6 +62,18 @@ def budgets(request: HttpRequest) -> HttpResponse:
         "without": [row for row in rows if not row.has_budget],
     }
     return render(request, "dashboard/budgets.html", context)
+
+
+def _moment_given(request: HttpRequest, name: str) -> datetime | None:
+    """A date of the address, the whole of it included; nothing when it isn't there."""
+    text = request.GET.get(name, "")
+    return moment_parse(text, name, day_end=True) if text else None
+
+
+def _shares_text(cluster: Cluster, at: datetime) -> dict[int, str]:
+    """Each project's percent of its parent at that moment."""
+    lines = budgets_at(cluster=cluster, at=at)
+    return {project_id: budget_units.percent_text(line.share_ppm) for project_id, line in lines.items()}
 
 
 @form_page
@@ -126,7 +143,12 @@ def _conflict_page(
         lines=current.lines,
         parent_gpus=form.parent_gpus,
         version=current.current_version,
-        theirs={line.project_id: Line(line.share_ppm, line.burst_gpus) for line in others[0].change.lines.all()},
+        # Nobody's, when the version that was sent never was.
+        theirs={
+            line.project_id: Line(line.share_ppm, line.burst_gpus)
+            for other in others[:1]
+            for line in other.change.lines.all()
+        },
     )
     again.is_valid()
     return _level_page(request, cluster, parent, again, current, status=409, others=others)

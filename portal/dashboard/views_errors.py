@@ -38,6 +38,12 @@ def unavailable_page(request: HttpRequest) -> HttpResponse:
     return _plain(request, 503, retry_after="30")
 
 
+def starting_page(request: HttpRequest) -> HttpResponse:
+    """503 while tables and first accounts are made."""
+    title, hint = "GPU Commons is starting", "Its database is being prepared. Open this page again in a few seconds."
+    return _plain(request, 503, retry_after="3", title=title, hint=hint)
+
+
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """handler400."""
     return _plain(request, 400)
@@ -58,7 +64,7 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """handler404: the API answers in its own form."""
     if request.path.startswith("/api/"):
-        return _problem(404, "not_found", "There is nothing at this address.")
+        return _problem(404, "not_found", TITLES[404], "There is nothing at this address.")
     return error_page(request, 404)
 
 
@@ -69,16 +75,19 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return _plain(request, 500)
 
 
-def _plain(request: HttpRequest, status: int, retry_after: str = "") -> HttpResponse:
+def _plain(
+    request: HttpRequest, status: int, retry_after: str = "", *, title: str = "", hint: str = ""
+) -> HttpResponse:
     """Drawn without the request's context, so that nothing is asked of the database."""
+    title, hint = title or TITLES[status], hint or HINTS[status]
     if request.path.startswith("/api/"):
         code = {400: "invalid", 503: "unavailable"}.get(status, "error")
-        response: HttpResponse = _problem(status, code, f"{TITLES[status]}. {HINTS[status]}")
+        response: HttpResponse = _problem(status, code, title, f"{title}. {hint}")
     else:
         context = {
             "status": status,
-            "title": TITLES[status],
-            "hint": HINTS[status],
+            "title": title,
+            "hint": hint,
         }
         response = HttpResponse(render_to_string("dashboard/error.html", context), status=status)
     if retry_after:
@@ -86,10 +95,10 @@ def _plain(request: HttpRequest, status: int, retry_after: str = "") -> HttpResp
     return response
 
 
-def _problem(status: int, code: str, detail: str) -> JsonResponse:
+def _problem(status: int, code: str, title: str, detail: str) -> JsonResponse:
     body: dict[str, Any] = {
         "type": "about:blank",
-        "title": TITLES[status],
+        "title": title,
         "status": status,
         "detail": detail,
         "errors": [{"attr": None, "code": code, "detail": detail}],

@@ -54,7 +54,8 @@ def _hosts(request: PageRequest) -> dict[str, Any]:
 
 
 def _host(name: str) -> Host:
-    found = Host.objects.filter(name=name, retired_at=None).select_related("cluster", "cordoned_by").first()
+    rows = Host.objects.filter(name=name, retired_at=None).select_related("cluster", "cordoned_by")
+    found = None if "\0" in name else rows.first()
     if found is None:
         raise NotFound(f"There is no host {name[:100]!r}.")
     return found

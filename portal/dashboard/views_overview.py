@@ -16,7 +16,7 @@ from portal.dashboard.pages import PageRequest, page
 from portal.dashboard.reasons import reason_word
 from portal.dashboard.selectors import STANDING_ORDER, ended_counts, gpus_by_standing, running_now
 from portal.projects.selectors import projects_visible
-from portal.usage.selectors import pyramid
+from portal.usage.selectors import pyramid, window_segments
 from portal.workloads.selectors import queue_reasons, queue_rows, queue_waiting
 
 ROWS = 6
@@ -31,8 +31,9 @@ def overview(request: PageRequest) -> HttpResponse:
     context = _now(request, frame)
     if request.htmx:
         return render(request, "dashboard/parts/overview_now.html", context)
-    current = pyramid(cluster=frame.cluster, start=frame.start_at, end=frame.now)
-    previous = pyramid(cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at)
+    ledger = window_segments(cluster=frame.cluster, start=frame.previous_start_at, end=frame.now)
+    current = pyramid(cluster=frame.cluster, start=frame.start_at, end=frame.now, columns=ledger)
+    previous = pyramid(cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at, columns=ledger)
     context.update(
         figures=pyramid_figures(current, previous, frame.range.previous_words),
         answer=answer_words(current, context, frame),
@@ -83,9 +84,8 @@ def _changes(request: PageRequest, frame: Frame) -> Sequence[BudgetChange]:
 
 def _ended(request: PageRequest, frame: Frame) -> list[tuple[str, int, int]]:
     """Workloads that ended in the range, by state, with the number of the range before."""
-    user = request.user
-    current = ended_counts(user=user, cluster=frame.cluster, start=frame.start_at, end=frame.now)
-    before = ended_counts(user=user, cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at)
+    counts = ended_counts(
+        user=request.user, cluster=frame.cluster, since=frame.previous_start_at, boundary=frame.start_at
+    )
     order = ("succeeded", "failed", "timed_out", "cancelled", "preempted", "host_failed")
-    seen = [state for state in order if state in current or state in before]
-    return [(state, current.get(state, 0), before.get(state, 0)) for state in seen]
+    return [(state, *counts[state]) for state in order if state in counts]

@@ -37,7 +37,15 @@ from portal.dashboard.views_budgets import ancestors
 from portal.dashboard.waits_words import waits_title
 from portal.projects.models import Project
 from portal.projects.selectors import ancestor_ids, project_by_path, user_may
-from portal.usage.selectors import Delivery, HourlyDelivery, delivery_by_hour, nearest_rank, wait_samples
+from portal.usage.selectors import (
+    Delivery,
+    HourlyDelivery,
+    SegmentColumns,
+    delivery_by_hour,
+    nearest_rank,
+    wait_samples,
+    window_segments,
+)
 
 
 @page
@@ -112,12 +120,13 @@ def project(request: HttpRequest, path: str) -> HttpResponseBase:
     if frame.cluster is None:
         return render(request, "dashboard/project_none.html", context)
     cluster, charts_at = frame.cluster, chart_frame(request, span)
-    hourly = delivery_by_hour(cluster=cluster, start=span.start_at, end=span.end_at)
+    ledger = window_segments(cluster=cluster, start=span.start_at, end=span.end_at)
+    hourly = delivery_by_hour(cluster=cluster, start=span.start_at, end=span.end_at, columns=ledger)
     owed = owed_and_delivered(found.name, owed_steps(hourly, found, span), frame=charts_at)
     rows = {row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)}
-    use = _use_chart(cluster, found, span, charts_at)
+    use = _use_chart(cluster, found, span, charts_at, ledger)
     waits = _waits_chart(cluster, found, span, charts_at)
-    people = authors_of(cluster=cluster, project=found, span=span)
+    people = authors_of(columns=ledger, project=found, span=span)
     if key := request.GET.get("csv"):
         return csv_of([use.chart, owed, waits.chart, _people_chart(people)], key)
     context |= {
@@ -160,8 +169,8 @@ class Use:
         return f"{self.charged_gpu_seconds * 100 / self.allotted_gpu_seconds:.0f}"
 
 
-def _use_chart(cluster: Cluster, found: Project, span: Span, charts_at: ChartFrame) -> Use:
-    steps = steps_of(occupancy_of(cluster=cluster, span=span, project=found))
+def _use_chart(cluster: Cluster, found: Project, span: Span, charts_at: ChartFrame, ledger: SegmentColumns) -> Use:
+    steps = steps_of(occupancy_of(cluster=cluster, span=span, columns=ledger, project=found))
     shares = share_history(cluster=cluster, since=span.start_at)
     capacity = capacity_steps(cluster=cluster, since=span.start_at)
     levels = [
@@ -175,7 +184,7 @@ def _use_chart(cluster: Cluster, found: Project, span: Span, charts_at: ChartFra
     if found.parent is not None:
         words = budget_words(found.pk, found.parent.name, shares, charts_at)
     chart = budget_over_use(
-        steps, allotted, levels=levels, frame=charts_at, title=use_title(found.name, used, given, free), budget=words
+        steps, allotted, frame=charts_at, title=use_title(found.name, used, given, free), budget=words
     )
     return Use(chart, used, free, given, bool(given))
 

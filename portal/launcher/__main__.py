@@ -1,9 +1,10 @@
-"""`python -m portal.launcher`, which is `make run`."""
+"""`python -m portal.launcher`, which is `make run`; with `manage COMMAND` it is manage.py on what runs."""
 
 import sys
 
 from portal.launcher.errors import LaunchError
 from portal.launcher.launch import launch
+from portal.launcher.management import manage
 from portal.launcher.options import options_read
 from portal.launcher.supervisor import say
 
@@ -11,6 +12,10 @@ from portal.launcher.supervisor import say
 def main() -> int:
     """Exit code 0 when stopped by the user, 1 with a sentence when something is wrong."""
     try:
+        if sys.argv[1:2] == ["manage"]:
+            manage(options_read(), sys.argv[2:])
+        if sys.argv[1:]:
+            raise LaunchError(f"There is no {sys.argv[1]!r}; leave it out, or say: manage COMMAND")
         launch(options_read())
     except LaunchError as error:
         say(f"make run: {error}")

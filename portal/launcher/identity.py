@@ -3,6 +3,7 @@
 import os
 import pwd
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,21 @@ def folder_owner_become(folder: Path) -> None:
     found = folder.stat()
     if found.st_uid == 0:
         return
+    owner_able_check(folder, Identity(found.st_uid, found.st_gid, changes=True))
     os.setgroups([])
     os.setgid(found.st_gid)
     os.setuid(found.st_uid)
+
+
+def owner_able_check(folder: Path, owner: Identity) -> None:
+    """The folder's owner must be able to run what root can: Python and source may lie in a folder closed to others."""
+    name_check(owner.uid)
+    source = Path(__file__).resolve().parents[2]
+    code = "import importlib.util, portal.launcher; assert importlib.util.find_spec('django')"
+    if not owner.can_run([sys.executable, "-c", code], cwd=source):
+        name = user_name(owner.uid)
+        raise LaunchError(
+            f"DATA_DIR {folder} belongs to {name}, who can't run {sys.executable} in {source}; put the project where "
+            f"{name} can read it, or, to run as root, chown -R root {folder} or name another folder: "
+            "make run DATA_DIR=/path/to/folder"
+        )

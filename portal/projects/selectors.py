@@ -80,6 +80,15 @@ def project_by_path(*, user: User, path: str) -> Project:
     return project
 
 
+def project_allowing(*, user: User, action: str, path: str) -> Project:
+    """The project, if the person may do that in it; else the errors of `project_by_path` and `user_require`."""
+    project = None if "\0" in path else Project.objects.filter(path=path).first()
+    if project is None:
+        raise project_not_found(user=user, path=path)
+    user_require(user=user, action=action, project=project)
+    return project
+
+
 def project_not_found(*, user: User, path: str) -> NotFound:
     """The same error whether the project does not exist or may not be seen."""
     visible = list(

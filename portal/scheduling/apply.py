@@ -12,18 +12,16 @@ from typing import Any
 
 from portal.clusters.models import Host
 from portal.clusters.services import host_unhealthy
+from portal.common.bulk import rows_update
 from portal.common.units import moment_of
 from portal.scheduling.lifecycle import Stop, attempt_begin, attempt_end, attempts_locked, attempts_stop, is_held
 from portal.scheduling.round import Round
-from portal.scheduling.snapshot import STANDING_NUMBERS
-from portal.scheduling.starts import Group, starts_apply
+from portal.scheduling.starts import STANDING_NAMES, Group, starts_apply
 from portal.scheduling.words import Words
 from portal.usage.services import Turn, segments_apply_many
 from portal.workloads.models import Attempt, AttemptState, Outcome, Standing
 from scheduler import types
 from scheduler.types import Decision
-
-STANDING_NAMES = {number: name for name, number in STANDING_NUMBERS.items()}
 
 
 @dataclass
@@ -165,4 +163,4 @@ class Applier:
             attempt.standing = standing
             code, text = self.words.code(reason), self.words.text(reason)
             self.step.note(attempt, kind, code=code, text=text, **self.words.data(reason))
-        Attempt.objects.bulk_update([attempt for attempt, *_ in turns], ["standing", "lapsed"], batch_size=500)
+        rows_update([attempt for attempt, *_ in turns], ["standing", "lapsed"])

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 
 from portal.clusters.models import TsTzRange
+from portal.common.bulk import ids_among, rows_update
 from portal.common.units import duration_words
 from portal.scheduling.round import Round
 from portal.usage.services import Turn, segments_apply_many, segments_close, segments_open
@@ -36,6 +37,7 @@ FINAL_STATES = {
 }
 REQUEUED_OUTCOMES = (Outcome.PREEMPTED, Outcome.HOST_FAILED)
 STOP_FIELDS = ("state", "standing", "stopping_at", "stop_grace_seconds", "stop_cause", "taker")
+UNREAD = ("reason", "workload__command", "workload__script", "workload__environment", "workload__reason")
 NOT_YET = ("not_yet_considered", "Not yet considered.")
 
 
@@ -52,8 +54,9 @@ def grace_seconds_of(attempt: Attempt, policy: Policy) -> int:
 
 def attempts_hosts(attempts: Iterable[int]) -> set[int]:
     """The hosts on which these attempts occupy GPUs or have some kept for them."""
-    claims = GpuClaim.objects.filter(attempt__in=list(attempts))
-    return set(claims.filter(Q(occupied__upper_inf=True) | Q(held__upper_inf=True)).values_list("host", flat=True))
+    claims = GpuClaim.objects.filter(attempt__in=ids_among(attempts))
+    active = claims.filter(Q(occupied__upper_inf=True) | Q(held__upper_inf=True)).order_by()
+    return set(active.values_list("host", flat=True).distinct())
 
 
 def attempt_begin(step: Round, attempt: Attempt) -> None:
@@ -103,7 +106,7 @@ def attempts_stop(step: Round, stops: Sequence[Stop]) -> None:
         text = f"{words} Killed after {duration_words(stop.grace_seconds)} at the latest."
         step.note(attempt, "stopping", code=stop.code or stop.cause, text=text, grace_seconds=stop.grace_seconds)
     attempts = [stop.attempt for stop in stops]
-    Attempt.objects.bulk_update(attempts, STOP_FIELDS, batch_size=500)
+    rows_update(attempts, STOP_FIELDS)
     segments_apply_many(turns=[Turn(attempt, step.now, Standing.STOPPING) for attempt in attempts])
     step.hosts |= attempts_hosts(attempt.pk for attempt in attempts)
 
@@ -164,5 +167,6 @@ def reason_set(workload: Workload, code: str, text: str) -> None:
 
 def attempts_locked(pks: Iterable[int]) -> dict[int, Attempt]:
     """The attempts with their workloads, their rows locked in the order of their ids."""
-    attempts = Attempt.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=list(pks)).order_by("pk")
-    return {attempt.pk: attempt for attempt in attempts.select_related("workload")}
+    attempts = Attempt.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=ids_among(pks))
+    attempts = attempts.select_related("workload").defer(*UNREAD).order_by("pk")
+    return {attempt.pk: attempt for attempt in attempts}

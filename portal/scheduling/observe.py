@@ -28,6 +28,7 @@ from portal.scheduling.hearing import (
 from portal.scheduling.lifecycle import attempt_begin, attempts_locked, is_held
 from portal.scheduling.logs import logs_save
 from portal.scheduling.round import Round, Tell, cluster_clock, state_lock
+from portal.scheduling.stops import ahead_seconds
 from portal.workloads.models import Attempt, AttemptState, GpuClaim
 
 CHECKPOINT_STEP_SECONDS = 2
@@ -93,11 +94,19 @@ def _news_apply(
     for pk, attempt in attempts_locked(hearing.touched()).items():
         gang = {replica: status for (of, replica), status in known.items() if of == pk}
         gang_follow(step, attempt, host, hearing, gang)
+        _short_timeout_watch(attempt, step.now)
     if step.freed:
         _host_recover(step, host)
         _held_begin(step)
         pass_request(host.cluster_id)
     step.finish(tell)
+
+
+def _short_timeout_watch(attempt: Attempt, now: datetime) -> None:
+    """A timeout that ends before the beat looks ahead again has its pass asked for as the gang begins to run."""
+    timeout_seconds = attempt.workload.timeout_seconds
+    if attempt.running_at == now and timeout_seconds is not None and timeout_seconds <= ahead_seconds():
+        pass_request(attempt.cluster_id, after_seconds=timeout_seconds)
 
 
 def _host_recover(step: Round, host: Host) -> None:

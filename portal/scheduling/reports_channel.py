@@ -14,8 +14,9 @@ from typing import Any
 
 from celery.app.amqp import AMQP
 from kombu.connection import Connection
-from kombu.transport.redis import Channel, Transport
+from kombu.transport.redis import Transport
 
+from portal.common.broker import BrokerChannel
 from portal.common.messages import REPORT_TASK, REPORT_TEXT_CHARACTERS, REPORTS_QUEUE, Malformed
 
 logger = logging.getLogger(__name__)
@@ -55,8 +56,8 @@ def message_bare(envelope: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class ReportsChannel(Channel):
-    """Redis' channel with the door in it."""
+class ReportsChannel(BrokerChannel):
+    """The broker's channel with the door in it."""
 
     def _brpop_read(self, **options: Any) -> bool:
         """Read one message as kombu does, and hand on what is left of it."""

@@ -1,5 +1,6 @@
 """What one transaction of the scheduler changes beyond the rows themselves: who is told, what is written down."""
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,12 +10,16 @@ from typing import Any
 from django.db import connection, transaction
 
 from portal.clusters.models import Cluster
+from portal.common.bulk import rows_copy
 from portal.scheduling.snapshot import policy_of
 from portal.workloads.models import Attempt, WorkloadEvent
 from scheduler.types import Policy
 
 Tell = Callable[[Collection[int], datetime], None]
 """Gives the hosts with these ids their desired state."""
+
+Event = tuple[int, int, datetime, str, str, str, str]
+EVENT_COLUMNS = ("workload", "attempt", "at", "kind", "code", "text", "data")
 
 PASS_LOCK = 0x4743_0001
 STATE_LOCK = 0x4743_0002
@@ -31,7 +36,7 @@ class Round:
     cluster: Cluster
     now: datetime
     hosts: set[int] = field(default_factory=set)
-    events: list[WorkloadEvent] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     freed: bool = False
 
     @cached_property
@@ -41,21 +46,12 @@ class Round:
 
     def note(self, attempt: Attempt, kind: str, *, code: str = "", text: str = "", **data: Any) -> None:
         """One line of the workload's timeline."""
-        self.events.append(
-            WorkloadEvent(
-                workload_id=attempt.workload_id,
-                attempt_id=attempt.pk,
-                at=self.now,
-                kind=kind,
-                code=code,
-                text=text[:1000],
-                data=data,
-            )
-        )
+        self.events.append((attempt.workload_id, attempt.pk, self.now, kind, str(code), text[:1000], json.dumps(data)))
 
     def finish(self, tell: Tell) -> None:
         """Write the lines; tell the hosts once everything is committed."""
-        WorkloadEvent.objects.bulk_create(self.events)
+        if self.events:
+            rows_copy(WorkloadEvent, EVENT_COLUMNS, self.events)
         if self.hosts:
             transaction.on_commit(lambda: tell(frozenset(self.hosts), self.now))
 

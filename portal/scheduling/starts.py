@@ -1,11 +1,12 @@
 """Starts and the preemptions that they rest on: GPUs picked, attempts, claims and segments written in bulk."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db.models import Max
 
+from portal.common.bulk import ids_among, rows_copy, rows_insert_with_ids
 from portal.scheduling.claims import GpuMap, Placed
 from portal.scheduling.lifecycle import Stop, attempts_stop
 from portal.scheduling.round import Round
@@ -15,6 +16,8 @@ from portal.usage.services import Opening, segments_open_many
 from portal.workloads.models import Attempt, AttemptState, GpuClaim, Outcome, Workload, WorkloadState
 from scheduler.types import Preempt, Start
 
+STANDING_NAMES = {number: name for name, number in STANDING_NUMBERS.items()}
+CLAIM_COLUMNS = ("attempt", "replica", "host", "gpu_index", "held", "occupied")
 ACTIVE = (AttemptState.ASSIGNED, AttemptState.RUNNING)
 
 
@@ -73,11 +76,11 @@ def starts_apply(step: Round, groups: list[Group], attempts: dict[int, Attempt],
 def _workloads_startable(pks: Iterable[int]) -> dict[int, Workload]:
     """Those that are still pending, wanted and without an attempt anywhere, locked in the order of their ids."""
     rows = Workload.objects.select_for_update(of=("self",), no_key=True).filter(
-        pk__in=list(pks), state=WorkloadState.PENDING, cancel_requested_at=None
+        pk__in=ids_among(pks), state=WorkloadState.PENDING, cancel_requested_at=None
     )
-    rows = rows.select_related("project")
+    rows = rows.only("pk", "replicas", "gpus_per_replica", "min_runtime_seconds", "queued_at")
     workloads = {workload.pk: workload for workload in rows.order_by("pk")}
-    busy = Attempt.objects.filter(workload__in=workloads).exclude(state=AttemptState.ENDED)
+    busy = Attempt.objects.filter(workload__in=ids_among(workloads)).exclude(state=AttemptState.ENDED)
     for pk in busy.values_list("workload", flat=True):
         del workloads[pk]
     return workloads
@@ -85,7 +88,7 @@ def _workloads_startable(pks: Iterable[int]) -> dict[int, Workload]:
 
 def _numbers(workloads: Iterable[int]) -> dict[int, int]:
     """The last attempt's number of each workload that has had one."""
-    rows = Attempt.objects.filter(workload__in=list(workloads)).values("workload").order_by("workload")
+    rows = Attempt.objects.filter(workload__in=ids_among(workloads)).values("workload").order_by("workload")
     return dict(rows.annotate(last=Max("number")).values_list("workload", "last"))
 
 
@@ -107,10 +110,10 @@ def _prepare(
     gpus.note(placed, -workload.pk, held=bool(start.victims))
     del workloads[start.workload]
     attempt = Attempt(
-        workload=workload,
-        cluster=step.cluster,
+        workload_id=workload.pk,
+        cluster_id=step.cluster.pk,
         number=numbers.get(workload.pk, 0) + 1,
-        standing=next(name for name, number in STANDING_NUMBERS.items() if number == start.standing),
+        standing=STANDING_NAMES[start.standing],
         express=start.express,
         min_runtime_seconds=workload.min_runtime_seconds,
         queued_at=workload.queued_at,
@@ -132,8 +135,8 @@ def _write_starts(step: Round, prepared: list[Prepared], words: Words) -> None:
         one.attempt.reason_code = words.code(reason)
         one.attempt.reason_text = words.text(reason)[:1000]
         one.attempt.reason = words.data(reason)
-    Attempt.objects.bulk_create([one.attempt for one in prepared])
-    GpuClaim.objects.bulk_create([claim for one in prepared for claim in _claims(step, one)])
+    rows_insert_with_ids([one.attempt for one in prepared])
+    rows_copy(GpuClaim, CLAIM_COLUMNS, _claims(step, prepared))
     assigned = [one for one in prepared if not one.is_held]
     segments_open_many(openings=[Opening(one.attempt, step.now, one.attempt.standing) for one in assigned])
     _workloads_told(prepared)
@@ -158,7 +161,7 @@ def _workloads_told(prepared: list[Prepared]) -> None:
     for one in prepared:
         told[_waiting_words(one)].append(one.workload.pk)
     for (code, text), pks in told.items():
-        Workload.objects.filter(pk__in=pks).update(reason_code=code, reason_text=text, reason={})
+        Workload.objects.filter(pk__in=ids_among(pks)).update(reason_code=code, reason_text=text, reason={})
 
 
 def _waiting_words(one: Prepared) -> tuple[str, str]:
@@ -169,15 +172,12 @@ def _waiting_words(one: Prepared) -> tuple[str, str]:
     return "held", f"GPUs are being emptied for it: {who} must stop first."
 
 
-def _claims(step: Round, one: Prepared) -> Iterable[GpuClaim]:
-    span = (step.now, None)
-    for replica, host, index in one.placed:
-        claim = GpuClaim(attempt=one.attempt, replica=replica, host_id=host, gpu_index=index)
-        if one.is_held:
-            claim.held = span
-        else:
-            claim.occupied = span
-        yield claim
+def _claims(step: Round, prepared: Iterable[Prepared]) -> Iterator[tuple[int, int, int, int, str | None, str | None]]:
+    from_now_on = f"[{step.now.isoformat()},)"
+    for one in prepared:
+        held, occupied = (from_now_on, None) if one.is_held else (None, from_now_on)
+        for replica, host, index in one.placed:
+            yield one.attempt.pk, replica, host, index, held, occupied
 
 
 def _stops(prepared: Iterable[Prepared], attempts: dict[int, Attempt], words: Words) -> list[Stop]:

@@ -40,7 +40,8 @@ class Words:
 
     def text(self, reason: Reason) -> str:
         """The sentence, with names and moments."""
-        return PLACE.sub(self._name, words(reason))
+        said = words(reason)
+        return PLACE.sub(self._name, said) if "<" in said else said
 
     def data(self, reason: Reason) -> dict[str, Any]:
         """The numbers, and the core's own code."""

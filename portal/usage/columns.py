@@ -3,127 +3,165 @@
 Everything is int64: moments are epoch seconds, GPU-time is whole GPU-seconds. No row is looked at in Python.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
 
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
 from portal.clusters.models import Cluster
-from portal.common.units import epoch_seconds
+from portal.common.units import HOUR_SECONDS, epoch_seconds
 from portal.projects.models import Project
+from portal.usage.arrays import NEVER, BoolArray, IntArray, columns_fetch
+from portal.usage.models import Segment
 from portal.workloads.models import CHARGED_STANDINGS, Standing
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+Path = tuple[int, ...]
+Parents = Mapping[int, int | None]
 
-NEVER = -1
 STANDINGS: tuple[str, ...] = tuple(Standing.values)
 CHARGED = tuple(STANDINGS.index(standing) for standing in CHARGED_STANDINGS)
 
-_SEGMENTS = """
-SELECT array_agg(attempt_id), array_agg(workload_id), array_agg(host_id), array_agg(project_id),
-       array_agg(author_id), array_agg(gpus), array_agg(array_position(%(standings)s::text[], standing::text) - 1),
-       array_agg(extract(epoch FROM start_at)::bigint),
-       array_agg(coalesce(extract(epoch FROM end_at)::bigint, -1)),
-       array_agg(path::text)
-FROM usage_segment
-WHERE cluster_id = %(cluster)s AND (end_at IS NULL OR end_at > %(start)s) AND start_at < %(end)s
-  AND (%(project)s::bigint IS NULL OR %(project)s = ANY (path))
-"""
+# Path, GPUs (at most 2**20 on a host) and standing travel as one number: an array costs more than the shifts.
+_GPUS_SHIFT = 3
+_PATH_SHIFT = 24
+_STANDING_NUMBER = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(STANDINGS))
+_SEGMENTS = f"""
+SELECT array_agg(s.workload_id), array_agg(s.host_id), array_agg(s.author_id), array_agg(s.start_at),
+       array_agg(coalesce(s.end_at, 'infinity')),
+       array_agg((coalesce(known.number, 0) << {_PATH_SHIFT}) | (s.gpus << {_GPUS_SHIFT})
+                 | (CASE s.standing {_STANDING_NUMBER} END))
+FROM usage_segment s LEFT JOIN (
+    SELECT text::bigint[] AS path, number FROM unnest(%(paths)s::text[]) WITH ORDINALITY AS given(text, number)
+) AS known ON known.path = s.path
+WHERE s.cluster_id = %(cluster)s AND (s.end_at IS NULL OR s.end_at > %(start)s) AND s.start_at < %(end)s
+  AND (%(project)s::bigint IS NULL OR %(project)s = ANY (s.path))
+"""  # noqa: S608 - the names of standings are constants
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentColumns:
     """Segments that reach into a range of time, uncut; `end_at` is NEVER while one is open."""
 
-    attempt: IntArray
     workload: IntArray
     host: IntArray
-    project: IntArray
     author: IntArray
     gpus: IntArray
     standing: IntArray  # index into STANDINGS
     start_at: IntArray
     end_at: IntArray
     path: IntArray  # index into `paths`
-    paths: tuple[tuple[int, ...], ...]  # project ids, root first: who was charged
+    paths: tuple[Path, ...]  # project ids, root first: who was charged
 
     def charged(self) -> BoolArray:
         """Which of them are charged to a budget."""
-        return np.isin(self.standing, CHARGED)
+        return np.array([number in CHARGED for number in range(len(STANDINGS))])[self.standing]
+
+    def below(self, project_id: int) -> "SegmentColumns":
+        """Those that are charged to the project or below it."""
+        mine = np.array([project_id in path for path in self.paths], dtype=np.bool_)
+        chosen = mine[self.path] if len(mine) else np.zeros(0, dtype=np.bool_)
+        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "paths"}
+        return SegmentColumns(**{name: column[chosen] for name, column in columns.items()}, paths=self.paths)
 
 
-def row_fetch(sql: str, parameters: Mapping[str, Any]) -> list[Any]:
-    """The one row of a query that aggregates."""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        row: list[Any] = list(cursor.fetchone() or [])
-    return row
-
-
-def int_array(values: Any) -> IntArray:
-    """An int64 array of a list that the database gave, or an empty one for none."""
-    return np.array(values if values is not None else [], dtype=np.int64)
+def parents_read() -> Parents:
+    """Each project's parent; parents stand before their children."""
+    return dict(Project.objects.order_by("depth", "pk").values_list("pk", "parent_id"))
 
 
 def window_segments(
-    *, cluster: Cluster, start: datetime, end: datetime, project: Project | None = None
+    *,
+    cluster: Cluster,
+    start: datetime,
+    end: datetime,
+    project: Project | None = None,
+    parents: Parents | None = None,
 ) -> SegmentColumns:
-    """Segments of the cluster that reach into [start, end); with `project`, those charged to it or below it."""
+    """Segments of the cluster that reach into [start, end); with `project`, those charged to it or below it.
+
+    `parents`: the tree of projects, if the caller has read it already.
+    """
+    paths = _tree_paths(parents_read() if parents is None else parents)
     parameters = {
-        "standings": list(STANDINGS),
         "cluster": cluster.pk,
         "start": start,
         "end": end,
         "project": None if project is None else project.pk,
     }
-    *numbers, texts = row_fetch(_SEGMENTS, parameters)
-    attempt, workload, host, project_id, author, gpus, standing, start_at, end_at = map(int_array, numbers)
-    positions: dict[str, int] = {}
-    path = [positions.setdefault(text, len(positions)) for text in texts or []]
-    paths = tuple(tuple(int(part) for part in text.strip("{}").split(",")) for text in positions)
+    columns = columns_fetch(_SEGMENTS, {**parameters, "paths": _texts(paths)})
+    if (columns[-1] >> _PATH_SHIFT == 0).any():  # charged along paths that the tree no longer has
+        paths += _former_paths(cluster, start, end, paths)
+        columns = columns_fetch(_SEGMENTS, {**parameters, "paths": _texts(paths)})
+    workload, host, author, start_at, end_at, packed = columns
+    counts = np.bincount(packed >> _PATH_SHIFT, minlength=len(paths) + 1)[1:]
+    place = np.cumsum(counts > 0) - 1  # of each path among those that occur
     return SegmentColumns(
-        attempt=attempt,
         workload=workload,
         host=host,
-        project=project_id,
         author=author,
-        gpus=gpus,
-        standing=standing,
+        gpus=(packed & 2**_PATH_SHIFT - 1) >> _GPUS_SHIFT,
+        standing=packed & 2**_GPUS_SHIFT - 1,
         start_at=start_at,
         end_at=end_at,
-        path=int_array(path),
-        paths=paths,
+        path=place[(packed >> _PATH_SHIFT) - 1] if paths else packed,
+        paths=tuple(path for path, count in zip(paths, counts, strict=True) if count),
     )
 
 
-def gpu_seconds_between(edges: IntArray, start_at: IntArray, end_at: IntArray, gpus: IntArray) -> IntArray:
-    """GPU-seconds that the spans occupy between each two neighbouring edges, exactly.
+def _tree_paths(parents: Parents) -> list[Path]:
+    """For every project the ids from the root down to it."""
+    paths: dict[int, Path] = {}
+    for project_id, parent_id in parents.items():
+        paths[project_id] = (project_id,) if parent_id is None else (*paths[parent_id], project_id)
+    return list(paths.values())
+
+
+def _texts(paths: Iterable[Path]) -> list[str]:
+    """As PostgreSQL writes arrays."""
+    return [f"{{{','.join(map(str, path))}}}" for path in paths]
+
+
+def _former_paths(cluster: Cluster, start: datetime, end: datetime, known: Sequence[Path]) -> list[Path]:
+    rows = Segment.objects.filter(cluster=cluster, start_at__lt=end).exclude(end_at__lte=start)
+    return sorted({tuple(path) for path in rows.order_by().values_list("path", flat=True).distinct()} - set(known))
+
+
+def gpu_seconds_by_group(
+    edges: IntArray, group: IntArray, groups: int, start_at: IntArray, end_at: IntArray, gpus: IntArray
+) -> IntArray:
+    """GPU-seconds that the spans of each group occupy between each two neighbouring edges, exactly: [group, step].
 
     A span open for ever has `end_at` NEVER. The sum over any finer cut of the same range is the same.
     """
-    if len(edges) < 2 or not len(gpus):
-        return np.zeros(max(len(edges) - 1, 0), dtype=np.int64)
-    first, last = int(edges[0]), int(edges[-1])
-    ends = np.clip(np.where(end_at == NEVER, last, end_at), first, last) - first
-    starts = np.clip(start_at, first, last) - first
-    moments = edges - first
-    return np.diff(_ramp(moments, starts, gpus) - _ramp(moments, ends, gpus))
+    if len(edges) < 2:
+        return np.zeros((groups, 0), dtype=np.int64)
+    last = int(edges[-1])
+    ends = np.where(end_at == NEVER, last, end_at)
+    return _since(edges, group, groups, start_at, gpus) - _since(edges, group, groups, ends, gpus)
 
 
-def _ramp(moments: IntArray, starts: IntArray, gpus: IntArray) -> IntArray:
-    """At each moment the sum of gpus x (moment - start) over the starts before it."""
-    order = np.argsort(starts, kind="stable")
-    ordered = starts[order]
-    count = np.concatenate(([0], np.cumsum(gpus[order])))
-    weighted = np.concatenate(([0], np.cumsum(gpus[order] * ordered)))
-    index = np.searchsorted(ordered, moments, side="right")
-    ramp: IntArray = count[index] * moments - weighted[index]
-    return ramp
+def _since(edges: IntArray, group: IntArray, groups: int, moments: IntArray, gpus: IntArray) -> IntArray:
+    """GPU-seconds in each step, were each span to run from its moment to the last edge: the part of the step in which
+    it begins, and every later step whole."""
+    steps = len(edges) - 1
+    clipped = np.clip(moments, edges[0], edges[-1])
+    step = np.minimum(np.searchsorted(edges, clipped, side="right") - 1, steps - 1)
+    cell = group * steps + step
+    part = np.zeros(groups * steps, dtype=np.int64)
+    begun = np.zeros(groups * steps, dtype=np.int64)
+    np.add.at(part, cell, gpus * (edges[step + 1] - clipped))
+    np.add.at(begun, cell, gpus)
+    begun_before = np.cumsum(begun.reshape(groups, steps), axis=1) - begun.reshape(groups, steps)
+    found: IntArray = part.reshape(groups, steps) + begun_before * np.diff(edges)
+    return found
+
+
+def gpu_seconds_between(edges: IntArray, start_at: IntArray, end_at: IntArray, gpus: IntArray) -> IntArray:
+    """GPU-seconds that the spans occupy between each two neighbouring edges, exactly."""
+    found: IntArray = gpu_seconds_by_group(edges, np.zeros_like(gpus), 1, start_at, end_at, gpus)[0]
+    return found
 
 
 def gpu_seconds_each(start: datetime, end: datetime, columns: SegmentColumns) -> IntArray:
@@ -132,6 +170,13 @@ def gpu_seconds_each(start: datetime, end: datetime, columns: SegmentColumns) ->
     ends = np.clip(np.where(columns.end_at == NEVER, last, columns.end_at), first, last)
     each: IntArray = (ends - np.clip(columns.start_at, first, last)) * columns.gpus
     return each
+
+
+def sums_by_group(group: IntArray, groups: int, values: IntArray) -> IntArray:
+    """The exact sum of the values of each group."""
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, group, values)
+    return sums
 
 
 def step_edges(start: datetime, end: datetime, step_seconds: int) -> IntArray:
@@ -143,5 +188,12 @@ def step_edges(start: datetime, end: datetime, step_seconds: int) -> IntArray:
 def hour_edges(start: datetime, end: datetime) -> IntArray:
     """start, every full hour (UTC) between, and end: so that neighbouring ranges add up hour by hour."""
     first, last = epoch_seconds(start), epoch_seconds(end)
-    hours = np.arange((first // 3600 + 1) * 3600, last, 3600, dtype=np.int64)
+    hours = np.arange((first // HOUR_SECONDS + 1) * HOUR_SECONDS, last, HOUR_SECONDS, dtype=np.int64)
     return np.concatenate(([first], hours, [last])).astype(np.int64)
+
+
+def numbers_of(ids: Sequence[int], values: NDArray[np.int64]) -> IntArray:
+    """For each value, its place in `ids`; every value is one of them."""
+    order = np.argsort(np.array(ids, dtype=np.int64), kind="stable")
+    found: IntArray = order[np.searchsorted(np.array(ids, dtype=np.int64)[order], values)]
+    return found

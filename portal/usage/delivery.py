@@ -5,33 +5,40 @@ demand: GPUs running or waiting with a minimum runtime above 0. A workload that 
 on each of them while it waits. delivered: allocated (charged) GPU-seconds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 
 from portal.budgets.selectors import ShareStep, share_history
 from portal.clusters.models import Cluster, HostState
 from portal.common.units import PPM, epoch_seconds, moment_of
-from portal.projects.models import Project
+from portal.usage.arrays import IntArray, columns_fetch, int_array
 from portal.usage.columns import (
-    IntArray,
+    Parents,
     SegmentColumns,
-    gpu_seconds_between,
+    gpu_seconds_by_group,
     hour_edges,
-    int_array,
-    row_fetch,
+    numbers_of,
+    parents_read,
     window_segments,
 )
-from portal.usage.occupancy import capacity_between
+from portal.usage.occupancy import HostSpans, capacity_between, host_spans_read
 
+INT64_ABOVE = 2**63
+
+# OFFSET 0: each attempt looks its workload up. Joined freely, PostgreSQL reads every workload there ever was.
 _DEMAND = """
-SELECT array_agg(project_id), array_agg(gpus), array_agg(extract(epoch FROM start_at)::bigint),
-       array_agg(coalesce(extract(epoch FROM end_at)::bigint, -1))
+SELECT array_agg(project_id), array_agg(gpus), array_agg(start_at), array_agg(coalesce(end_at, 'infinity'))
 FROM (
-    SELECT w.project_id, w.replicas::bigint * w.gpus_per_replica AS gpus, a.queued_at AS start_at, a.ended_at AS end_at
-    FROM workloads_attempt a JOIN workloads_workload w ON w.id = a.workload_id
+    SELECT w.project_id, w.gpus, a.queued_at AS start_at, a.ended_at AS end_at
+    FROM workloads_attempt a CROSS JOIN LATERAL (
+        SELECT project_id, replicas::bigint * gpus_per_replica AS gpus FROM workloads_workload
+        WHERE id = a.workload_id OFFSET 0
+    ) AS w
     WHERE a.cluster_id = %(cluster)s AND a.min_runtime_seconds > 0
       AND a.queued_at < %(end)s AND (a.ended_at IS NULL OR a.ended_at > %(start)s)
     UNION ALL
@@ -42,9 +49,6 @@ FROM (
       AND NOT EXISTS (SELECT 1 FROM workloads_attempt a WHERE a.workload_id = w.id AND a.queued_at >= w.queued_at)
 ) AS asked
 """
-
-
-Parents = Mapping[int, int | None]
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,18 @@ class HourlyDelivery:
 
 
 def delivery(
-    *, cluster: Cluster, start: datetime, end: datetime, columns: SegmentColumns | None = None
+    *,
+    cluster: Cluster,
+    start: datetime,
+    end: datetime,
+    columns: SegmentColumns | None = None,
+    parents: Parents | None = None,
+    spans: HostSpans | None = None,
 ) -> dict[int, Delivery]:
-    """Every project's owed and delivered GPU-seconds, its whole subtree counted."""
-    hourly = delivery_by_hour(cluster=cluster, start=start, end=end, columns=columns)
-    return {
-        project_id: Delivery(sum(owed), sum(hourly.delivered[project_id])) for project_id, owed in hourly.owed.items()
-    }
+    """Every project's owed and delivered GPU-seconds, its whole subtree counted. Arguments as `delivery_by_hour`'s."""
+    found = _hours(cluster, start, end, columns, parents, spans)
+    owed, delivered = found.owed.sum(axis=1).tolist(), found.delivered.sum(axis=1).tolist()
+    return {pk: Delivery(owed[row], delivered[row]) for row, pk in enumerate(found.projects)}
 
 
 def delivery_mean(deliveries: Iterable[Delivery]) -> float | None:
@@ -90,84 +99,105 @@ def delivery_by_hour(
 ) -> HourlyDelivery:
     """Owed and delivered, hour by hour. Six queries, whatever the size of tree and ledger.
 
-    `columns`: the cluster's segments of this range, if the caller has read them already.
+    `columns`: the cluster's segments of this range or a longer one, if the caller has read them already; so with
+    `parents` (the tree of projects) and `spans` (of the hosts).
     """
-    edges = hour_edges(start, end)
-    parents: Parents = dict(Project.objects.order_by("depth", "pk").values_list("pk", "parent_id"))
-    demand = _demand(cluster, start, end, edges, parents)
-    entitled = _entitled(cluster, start, end, edges, parents)
-    if columns is None:
-        columns = window_segments(cluster=cluster, start=start, end=end)
-    delivered = _delivered(columns, edges, parents)
-    owed = {project_id: np.minimum(entitled[project_id], demand[project_id]) for project_id in parents}
+    found = _hours(cluster, start, end, columns, None, None)
     return HourlyDelivery(
-        edges=[moment_of(int(edge)) for edge in edges],
-        owed={project_id: [int(value) for value in hours] for project_id, hours in owed.items()},
-        delivered={project_id: [int(value) for value in hours] for project_id, hours in delivered.items()},
+        edges=[moment_of(int(edge)) for edge in found.edges],
+        owed=dict(zip(found.projects, found.owed.tolist(), strict=True)),
+        delivered=dict(zip(found.projects, found.delivered.tolist(), strict=True)),
     )
 
 
-def _zeros(edges: IntArray, parents: Parents) -> dict[int, IntArray]:
-    return {project_id: np.zeros(len(edges) - 1, dtype=np.int64) for project_id in parents}
+class _Hours(NamedTuple):
+    """`owed` and `delivered` hold a row for each project and a column for each hour."""
+
+    edges: IntArray
+    projects: list[int]
+    owed: IntArray
+    delivered: IntArray
 
 
-def _demand(cluster: Cluster, start: datetime, end: datetime, edges: IntArray, parents: Parents) -> dict[int, IntArray]:
+def _hours(
+    cluster: Cluster,
+    start: datetime,
+    end: datetime,
+    columns: SegmentColumns | None,
+    parents: Parents | None,
+    spans: HostSpans | None,
+) -> _Hours:
+    edges = hour_edges(start, end)
+    parents = parents_read() if parents is None else parents
+    spans = host_spans_read(cluster=cluster, start=start, end=end) if spans is None else spans
+    if columns is None:
+        columns = window_segments(cluster=cluster, start=start, end=end, parents=parents)
+    entitled = _entitled(share_history(cluster=cluster, since=start), spans, edges, parents)
+    owed = np.minimum(entitled, _demand(cluster, start, end, edges, parents))
+    return _Hours(edges, list(parents), owed, _delivered(columns, edges, parents))
+
+
+def _demand(cluster: Cluster, start: datetime, end: datetime, edges: IntArray, parents: Parents) -> IntArray:
     """GPU-seconds asked for in each hour, in the subtree of each project as the tree stands."""
-    row = row_fetch(_DEMAND, {"cluster": cluster.pk, "start": start, "end": end})
-    project, gpus, start_at, end_at = map(int_array, row)
-    totals = _zeros(edges, parents)
-    for project_id in np.unique(project):
-        mine = project == project_id
-        totals[int(project_id)] += gpu_seconds_between(edges, start_at[mine], end_at[mine], gpus[mine])
-    for project_id in reversed(list(parents)):
-        parent_id = parents[project_id]
+    project, gpus, start_at, end_at = columns_fetch(_DEMAND, {"cluster": cluster.pk, "start": start, "end": end})
+    rows = numbers_of(list(parents), project)
+    totals = gpu_seconds_by_group(edges, rows, len(parents), start_at, end_at, gpus)
+    row_of = {project_id: row for row, project_id in enumerate(parents)}
+    for project_id, parent_id in reversed(list(parents.items())):  # children stand after their parents
         if parent_id is not None:
-            totals[parent_id] += totals[project_id]
+            totals[row_of[parent_id]] += totals[row_of[project_id]]
     return totals
 
 
-def _delivered(columns: SegmentColumns, edges: IntArray, parents: Parents) -> dict[int, IntArray]:
+def _delivered(columns: SegmentColumns, edges: IntArray, parents: Parents) -> IntArray:
     """GPU-seconds charged in each hour to each project: to those that were ancestors when it was charged."""
-    totals = _zeros(edges, parents)
-    charged = columns.charged()
-    for index, path in enumerate(columns.paths):
-        mine = charged & (columns.path == index)
-        hours = gpu_seconds_between(edges, columns.start_at[mine], columns.end_at[mine], columns.gpus[mine])
+    mine = columns.charged()
+    by_path = gpu_seconds_by_group(
+        edges, columns.path[mine], len(columns.paths), columns.start_at[mine], columns.end_at[mine], columns.gpus[mine]
+    )
+    totals = np.zeros((len(parents), len(edges) - 1), dtype=np.int64)
+    row_of = {project_id: row for row, project_id in enumerate(parents)}
+    for path, hours in zip(columns.paths, by_path, strict=True):
         for project_id in path:
-            totals[project_id] += hours
+            totals[row_of[project_id]] += hours
     return totals
 
 
-def _entitled(
-    cluster: Cluster, start: datetime, end: datetime, edges: IntArray, parents: Parents
-) -> dict[int, IntArray]:
+def _entitled(steps: list[ShareStep], spans: HostSpans, edges: IntArray, parents: Parents) -> IntArray:
     """share x schedulable GPU-seconds in each hour, rounded down; exact, because shares are whole ppm of the parent."""
-    steps = share_history(cluster=cluster, since=start)
     moments = {epoch_seconds(step.at) for step in steps}
-    cuts = np.unique(np.concatenate((edges, int_array([at for at in moments if edges[0] < at < edges[-1]]))))
-    schedulable = capacity_between(cluster=cluster, start=start, end=end, edges=cuts)[HostState.SCHEDULABLE]
+    changes = np.unique(int_array([edges[0], *(at for at in moments if edges[0] < at < edges[-1])]))
+    cuts = np.unique(np.concatenate((edges, changes)))
+    schedulable = capacity_between(spans=spans, edges=cuts)[HostState.SCHEDULABLE]
     hour_of_cut = np.searchsorted(edges, cuts[:-1], side="right") - 1
-    shares = _shares_at_cuts(steps, cuts, parents)
-    entitled = {}
-    for project_id, (parts, whole) in shares.items():
-        weighted = np.zeros(len(edges) - 1, dtype=object)
-        np.add.at(weighted, hour_of_cut, parts * schedulable.astype(object))
-        entitled[project_id] = (weighted // whole).astype(np.int64)
+    change_of_cut = np.searchsorted(changes, cuts[:-1], side="right") - 1
+    most = int(schedulable.max(initial=0)) * (len(changes) + 1)
+    shares = _shares_at(steps, changes, parents)
+    entitled = np.zeros((len(parents), len(edges) - 1), dtype=np.int64)
+    for row, (parts, whole) in enumerate(shares):
+        # A share is at most the whole, so nothing is above whole x most: int64 where that fits, else Python's integers.
+        kind = np.int64 if whole * most < INT64_ABOVE else object
+        weighted = np.zeros(len(edges) - 1, dtype=kind)
+        np.add.at(weighted, hour_of_cut, np.array(parts, dtype=kind)[change_of_cut] * schedulable.astype(kind))
+        entitled[row] = weighted // whole
     return entitled
 
 
-def _shares_at_cuts(steps: list[ShareStep], cuts: IntArray, parents: Parents) -> dict[int, tuple[np.ndarray, int]]:
-    """For each project its share of the cluster at each cut, as whole parts of `PPM ** depth`."""
-    own: dict[int, IntArray] = {}
-    for step in steps:
-        shares = own.setdefault(step.project_id, np.zeros(len(cuts) - 1, dtype=np.int64))
-        shares[cuts[:-1] >= epoch_seconds(step.at)] = step.share_ppm
-    found: dict[int, tuple[np.ndarray, int]] = {}
-    nothing = np.zeros(len(cuts) - 1, dtype=np.int64)
+def _shares_at(steps: list[ShareStep], changes: IntArray, parents: Parents) -> list[tuple[list[int], int]]:
+    """For each project its share of the cluster from each change on, as whole parts of a whole."""
+    own: dict[int, list[int]] = {}
+    for step in steps:  # each project's in the order in which they took effect
+        shares = own.setdefault(step.project_id, [0] * len(changes))
+        since = int(np.searchsorted(changes, epoch_seconds(step.at), side="left"))
+        shares[since:] = [step.share_ppm] * (len(changes) - since)
+    found: dict[int, tuple[list[int], int]] = {}
     for project_id, parent_id in parents.items():  # parents stand before their children
         if parent_id is None:
-            found[project_id] = (np.full(len(cuts) - 1, 1, dtype=object), 1)
-        else:
-            parts, whole = found[parent_id]
-            found[project_id] = (parts * own.get(project_id, nothing).astype(object), whole * PPM)
-    return found
+            found[project_id] = ([1] * len(changes), 1)
+            continue
+        parts, whole = found[parent_id]
+        shares = own.get(project_id, [0] * len(changes))
+        parts, whole = [part * share for part, share in zip(parts, shares, strict=True)], whole * PPM
+        common = gcd(whole, *parts)
+        found[project_id] = ([part // common for part in parts], whole // common)
+    return list(found.values())

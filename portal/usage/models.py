@@ -24,9 +24,9 @@ class Segment(models.Model):
 
     attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="segments")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="segments")
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="segments")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="segments")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="segments", db_index=False)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     path = ArrayField(models.BigIntegerField())
     gpus = models.PositiveIntegerField()

@@ -3,21 +3,35 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+
 from portal.budgets.selectors import budgets_at
 from portal.clusters.models import Cluster, Host, HostState
+from portal.common.units import epoch_seconds
 from portal.projects.models import Project
-from portal.usage.columns import STANDINGS, SegmentColumns, gpu_seconds_each, row_fetch, step_edges, window_segments
+from portal.usage.arrays import NEVER, row_fetch
+from portal.usage.columns import (
+    STANDINGS,
+    Parents,
+    SegmentColumns,
+    gpu_seconds_each,
+    parents_read,
+    step_edges,
+    sums_by_group,
+    window_segments,
+)
 from portal.usage.delivery import Delivery, delivery
-from portal.usage.occupancy import capacity_between
+from portal.usage.occupancy import HOST_STATES, HostSpans, capacity_between, host_spans_read
 
 _HELD = """
 WITH asked AS (SELECT tstzrange(%(start)s, %(end)s, '[)') AS span),
 mine AS (
     SELECT c.id, c.attempt_id, c.host_id, c.gpu_index, c.held * asked.span AS held
-    FROM workloads_gpuclaim c JOIN workloads_attempt a ON a.id = c.attempt_id
-    JOIN workloads_workload w ON w.id = a.workload_id JOIN projects_project p ON p.id = w.project_id, asked
-    WHERE a.cluster_id = %(cluster)s AND c.held && asked.span
-      AND (%(path)s::text IS NULL OR p.path = %(path)s OR starts_with(p.path, %(path)s || '/'))
+    FROM workloads_gpuclaim c JOIN workloads_attempt a ON a.id = c.attempt_id, asked
+    WHERE a.cluster_id = %(cluster)s AND c.held IS NOT NULL AND c.held && asked.span
+      AND (%(path)s::text IS NULL OR a.workload_id IN (
+          SELECT w.id FROM workloads_workload w JOIN projects_project p ON p.id = w.project_id
+          WHERE p.path = %(path)s OR starts_with(p.path, %(path)s || '/')))
 ),
 taken AS (
     SELECT mine.held * o.occupied AS span FROM mine
@@ -27,16 +41,6 @@ taken AS (
 SELECT (SELECT coalesce(sum(extract(epoch FROM upper(held) - lower(held))), 0)::bigint FROM mine)
      - (SELECT coalesce(sum(extract(epoch FROM upper(span) - lower(span))), 0)::bigint FROM taken)
 """
-_UNSCHEDULABLE = """
-SELECT coalesce(sum(s.gpus * extract(epoch FROM
-    least(coalesce(s.end_at, %(end)s), coalesce(h.end_at, %(end)s), %(end)s)
-    - greatest(s.start_at, h.start_at, %(start)s))), 0)::bigint
-FROM usage_segment s JOIN clusters_hostspan h ON h.host_id = s.host_id AND h.state <> 'schedulable'
-    AND h.start_at < coalesce(s.end_at, %(end)s) AND coalesce(h.end_at, %(end)s) > s.start_at
-WHERE s.cluster_id = %(cluster)s AND (s.end_at IS NULL OR s.end_at > %(start)s) AND s.start_at < %(end)s
-  AND (h.end_at IS NULL OR h.end_at > %(start)s) AND h.start_at < %(end)s
-  AND (%(project)s::bigint IS NULL OR %(project)s = ANY (s.path))
-"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Pyramid:
 
     `delivered_gpu_seconds` counts each project up to what it was owed, so that nobody's surplus hides another's want;
     owed and delivered are summed over the leaves of the budget tree. `occupied_unschedulable_gpu_seconds` is the part
-    of what was occupied that ran out its contract on hosts that took no new work.
+    of what was occupied that ran out its contract on hosts that took no new work: it is in no ratio, because those
+    hosts are not in what was schedulable.
     """
 
     start: datetime
@@ -68,14 +73,19 @@ class Pyramid:
         return sum(self.occupied_by_standing.values())
 
     @property
+    def occupied_schedulable_gpu_seconds(self) -> int:
+        """The part of it on hosts that took work: what occupancy counts."""
+        return self.occupied_gpu_seconds - self.occupied_unschedulable_gpu_seconds
+
+    @property
     def availability(self) -> float | None:
         """Schedulable over installed; None: no host was installed."""
         return _ratio(self.schedulable_gpu_seconds, self.installed_gpu_seconds)
 
     @property
     def occupancy(self) -> float | None:
-        """Occupied over schedulable; None: nothing was schedulable."""
-        return _ratio(self.occupied_gpu_seconds, self.schedulable_gpu_seconds)
+        """Occupied on schedulable hosts over schedulable; None: nothing was schedulable."""
+        return _ratio(self.occupied_schedulable_gpu_seconds, self.schedulable_gpu_seconds)
 
     @property
     def impact(self) -> float | None:
@@ -87,27 +97,39 @@ def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def pyramid(*, cluster: Cluster, start: datetime, end: datetime, project: Project | None = None) -> Pyramid:
-    """The four levels over [start, end), of the whole cluster or of one project's part in it."""
+def pyramid(
+    *,
+    cluster: Cluster,
+    start: datetime,
+    end: datetime,
+    project: Project | None = None,
+    columns: SegmentColumns | None = None,
+) -> Pyramid:
+    """The four levels over [start, end), of the whole cluster or of one project's part in it.
+
+    `columns`: all of the cluster's segments of this range or a longer one, if the caller has read them already.
+    """
+    parents = parents_read()
+    if columns is None:
+        columns = window_segments(cluster=cluster, start=start, end=end, parents=parents)
+    spans = host_spans_read(cluster=cluster, start=start, end=end)
     edges = step_edges(start, end, max(int((end - start).total_seconds()), 1))
-    by_state = {
-        state: int(total.sum())
-        for state, total in capacity_between(cluster=cluster, start=start, end=end, edges=edges).items()
-    }
+    by_state = {state: int(total.sum()) for state, total in capacity_between(spans=spans, edges=edges).items()}
     schedulable = by_state[HostState.SCHEDULABLE]
-    columns = window_segments(cluster=cluster, start=start, end=end, project=project)
-    each = gpu_seconds_each(start, end, columns)
-    occupied = {name: int(each[columns.standing == index].sum()) for index, name in enumerate(STANDINGS)}
-    held, elsewhere = _held_and_unschedulable(cluster, start, end, project)
-    idle = max(schedulable - (sum(occupied.values()) - elsewhere) - held, 0)
-    counted = _counted(cluster, start, end, project, columns if project is None else None)
+    mine = columns if project is None else columns.below(project.pk)
+    sums = sums_by_group(mine.standing, len(STANDINGS), gpu_seconds_each(start, end, mine)).tolist()
+    elsewhere = _unschedulable(mine, spans, start, end)
+    held = _held(cluster, start, end, project)
+    idle = max(schedulable - (sum(sums) - elsewhere) - held, 0)
+    found = delivery(cluster=cluster, start=start, end=end, columns=columns, parents=parents, spans=spans)
+    counted = _counted(found, cluster, end, project, parents)
     return Pyramid(
         start=start,
         end=end,
         installed_gpu_seconds=sum(by_state.values()),
         schedulable_gpu_seconds=schedulable,
         lost_by_state={state: total for state, total in by_state.items() if state != HostState.SCHEDULABLE},
-        occupied_by_standing=occupied,
+        occupied_by_standing=dict(zip(STANDINGS, sums, strict=True)),
         occupied_unschedulable_gpu_seconds=elsewhere,
         held_gpu_seconds=held,
         idle_gpu_seconds=idle if project is None else None,
@@ -118,30 +140,36 @@ def pyramid(*, cluster: Cluster, start: datetime, end: datetime, project: Projec
     )
 
 
-def _held_and_unschedulable(
-    cluster: Cluster, start: datetime, end: datetime, project: Project | None
-) -> tuple[int, int]:
-    parameters = {
-        "cluster": cluster.pk,
-        "start": start,
-        "end": end,
-        "project": None if project is None else project.pk,
-        "path": None if project is None else project.path,
-    }
-    (held,) = row_fetch(_HELD, parameters)
-    (elsewhere,) = row_fetch(_UNSCHEDULABLE, parameters)
-    return int(held), int(elsewhere)
+def _held(cluster: Cluster, start: datetime, end: datetime, project: Project | None) -> int:
+    path = None if project is None else project.path
+    (held,) = row_fetch(_HELD, {"cluster": cluster.pk, "start": start, "end": end, "path": path})
+    return int(held)
+
+
+def _unschedulable(columns: SegmentColumns, spans: HostSpans, start: datetime, end: datetime) -> int:
+    """GPU-seconds occupied on hosts while they took no new work."""
+    first, last = epoch_seconds(start), epoch_seconds(end)
+    order = np.argsort(columns.host, kind="stable")
+    hosts, gpus = columns.host[order], columns.gpus[order]
+    starts = np.clip(columns.start_at[order], first, last)
+    ends = np.clip(np.where(columns.end_at[order] == NEVER, last, columns.end_at[order]), first, last)
+    total = 0
+    for row in np.flatnonzero(spans.state != HOST_STATES.index(HostState.SCHEDULABLE)):
+        here = slice(*np.searchsorted(hosts, (spans.host[row], spans.host[row] + 1)))
+        until = last if spans.end_at[row] == NEVER else spans.end_at[row]
+        shared = np.minimum(ends[here], until) - np.maximum(starts[here], spans.start_at[row])
+        total += int((np.maximum(shared, 0) * gpus[here]).sum())
+    return total
 
 
 def _counted(
-    cluster: Cluster, start: datetime, end: datetime, project: Project | None, columns: SegmentColumns | None
+    found: dict[int, Delivery], cluster: Cluster, end: datetime, project: Project | None, parents: Parents
 ) -> list[Delivery]:
     """The projects over which impact is summed: the one asked for, or the leaves of the budget tree."""
-    found = delivery(cluster=cluster, start=start, end=end, columns=columns)
     if project is not None:
         return [found[project.pk]]
     with_budget = {pk for pk, line in budgets_at(cluster=cluster, at=end).items() if line.share_ppm}
-    divided = set(Project.objects.filter(pk__in=with_budget).values_list("parent_id", flat=True))
+    divided = {parents[pk] for pk in with_budget}
     return [each for pk, each in found.items() if pk in with_budget - divided]
 
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import QuerySet
@@ -34,18 +35,27 @@ def workload_rows(*, page: Iterable[dict[str, Any]], now: datetime) -> list[dict
     clusters = clusters_of(workload_ids=ids)
     attempts = attempts_of(workload_ids=ids)
     charges = charged_by_workload(workload_ids=ids, at=now)
-    return [
-        {
-            **{_RENAMED.get(name, name): value for name, value in row.items() if name not in _HIDDEN},
-            "clusters": clusters[row["id"]],
-            "gpus": row["replicas"] * row["gpus_per_replica"],
-            "reason": reason_of(row),
-            "queue": queue_of(row),
-            "attempts": attempts[row["id"]],
-            "charged_gpu_seconds": charges[row["id"]],
-        }
-        for row in rows
-    ]
+    return [_workload_row(row, clusters[row["id"]], attempts[row["id"]], charged=charges[row["id"]]) for row in rows]
+
+
+def _workload_row(
+    row: dict[str, Any], clusters: list[str], attempts: list[dict[str, Any]], *, charged: int
+) -> dict[str, Any]:
+    return {
+        **{_RENAMED.get(name, name): value for name, value in row.items() if name not in _HIDDEN},
+        "clusters": clusters,
+        "gpus": row["replicas"] * row["gpus_per_replica"],
+        "reason": reason_of(row),
+        "queue": queue_of(row),
+        "attempts": attempts,
+        "charged_gpu_seconds": charged,
+    }
+
+
+def workload_submitted(*, workload: Workload) -> dict[str, Any]:
+    """What `workload_detail` says to its author of a workload that is new: nothing was tried or charged yet."""
+    row = {name: attrgetter(name.replace("__", "."))(workload) for name in (*WORKLOAD_FIELDS, *DETAIL_FIELDS)}
+    return _workload_row(row, clusters_of(workload_ids=[workload.pk])[workload.pk], [], charged=0)
 
 
 def workload_detail(

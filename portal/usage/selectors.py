@@ -1,6 +1,6 @@
 """What the ledger says: every reader of segments, by name. Each takes a fixed number of queries."""
 
-from portal.usage.columns import NEVER as NEVER
+from portal.usage.arrays import NEVER as NEVER
 from portal.usage.columns import STANDINGS as STANDINGS
 from portal.usage.columns import SegmentColumns as SegmentColumns
 from portal.usage.columns import window_segments as window_segments
@@ -9,10 +9,12 @@ from portal.usage.delivery import HourlyDelivery as HourlyDelivery
 from portal.usage.delivery import delivery as delivery
 from portal.usage.delivery import delivery_by_hour as delivery_by_hour
 from portal.usage.delivery import delivery_mean as delivery_mean
+from portal.usage.occupancy import AuthorUsage as AuthorUsage
 from portal.usage.occupancy import Occupancy as Occupancy
 from portal.usage.occupancy import charged_by_workload as charged_by_workload
 from portal.usage.occupancy import charged_gpu_seconds as charged_gpu_seconds
 from portal.usage.occupancy import occupancy_by_standing as occupancy_by_standing
+from portal.usage.occupancy import usage_by_author as usage_by_author
 from portal.usage.pyramid import Pyramid as Pyramid
 from portal.usage.pyramid import pyramid as pyramid
 from portal.usage.waits import WAIT_CLASSES as WAIT_CLASSES

@@ -5,18 +5,32 @@ protected up to running_at + minimum runtime, funded from there on, however late
 before a segment's start, after a step back of the clock, counts as no time.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import connection, transaction
 
+from portal.common.bulk import ids_among, ids_array, rows_insert, rows_update
 from portal.common.units import whole_second
 from portal.projects.models import Project
 from portal.projects.selectors import ancestor_paths
 from portal.usage.models import Segment
-from portal.workloads.models import Attempt, GpuClaim, Standing
+from portal.workloads.models import Attempt, Standing
+
+OPENED = """
+INSERT INTO usage_segment
+    (attempt_id, workload_id, cluster_id, host_id, project_id, author_id, path, gpus, standing, start_at)
+SELECT a.id, a.workload_id, a.cluster_id, c.host_id, w.project_id, w.author_id, p.path::bigint[], c.gpus, o.standing,
+    o.at
+FROM unnest(%(attempts)s::bigint[], %(standings)s::text[], %(moments)s::timestamptz[]) AS o(attempt, standing, at)
+JOIN workloads_attempt a ON a.id = o.attempt
+JOIN workloads_workload w ON w.id = a.workload_id
+JOIN unnest(%(projects)s::bigint[], %(paths)s::text[]) AS p(project, path) ON p.project = w.project_id
+JOIN LATERAL (SELECT host_id, count(*) AS gpus FROM workloads_gpuclaim WHERE attempt_id = a.id GROUP BY host_id) c
+    ON true
+ORDER BY a.id, c.host_id
+"""
 
 
 class Turn(NamedTuple):
@@ -52,32 +66,26 @@ def segments_close(*, attempt: Attempt, at: datetime, host_ids: Iterable[int] | 
 
 @transaction.atomic
 def segments_open_many(*, openings: Sequence[Opening]) -> None:
-    """`segments_open` for many attempts in four queries."""
-    gpus: dict[int, Counter[int]] = {opening.attempt.pk: Counter() for opening in openings}
-    for attempt_id, host_id in GpuClaim.objects.filter(attempt__in=gpus).values_list("attempt_id", "host_id"):
-        gpus[attempt_id][host_id] += 1
-    paths = _charged_paths({opening.attempt.workload.project for opening in openings})
-    Segment.objects.bulk_create(
-        Segment(
-            attempt=attempt,
-            workload_id=attempt.workload_id,
-            cluster_id=attempt.cluster_id,
-            host_id=host_id,
-            project_id=attempt.workload.project_id,
-            author_id=attempt.workload.author_id,
-            path=paths[attempt.workload.project_id],
-            gpus=count,
-            standing=standing,
-            start_at=whole_second(at),
-        )
-        for attempt, at, standing in openings
-        for host_id, count in sorted(gpus[attempt.pk].items())
-    )
+    """`segments_open` for many attempts in three queries."""
+    if not openings:
+        return
+    attempts = [opening.attempt.pk for opening in openings]
+    paths = _charged_paths(attempts)
+    parameters: dict[str, Any] = {
+        "attempts": ids_array(attempts),
+        "standings": [str(opening.standing) for opening in openings],
+        "moments": [whole_second(opening.at) for opening in openings],
+        "projects": ids_array(paths),
+        "paths": [ids_array(path) for path in paths.values()],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(OPENED, parameters)
 
 
-def _charged_paths(projects: set[Project]) -> dict[int, list[int]]:
+def _charged_paths(attempts: Sequence[int]) -> dict[int, list[int]]:
     """For each project the ids from the root down to it: who is charged, now and in this row for ever."""
-    wanted = {project.pk: ancestor_paths(project.path) for project in projects}
+    charged = Project.objects.filter(workloads__attempts__in=ids_among(attempts)).order_by().distinct()
+    wanted = {pk: ancestor_paths(path) for pk, path in charged.values_list("pk", "path")}
     names = {path for paths in wanted.values() for path in paths}
     ids = dict(Project.objects.filter(path__in=names).values_list("path", "pk"))
     return {pk: [ids[path] for path in paths] for pk, paths in wanted.items()}
@@ -87,15 +95,16 @@ def _charged_paths(projects: set[Project]) -> dict[int, list[int]]:
 def segments_apply_many(*, turns: Sequence[Turn], host_ids: set[int] | None = None) -> None:
     """`segments_turn` and `segments_close` for many attempts in four queries."""
     by_attempt = {turn.attempt.pk: turn for turn in turns}
-    rows = Segment.objects.select_for_update().filter(attempt__in=by_attempt, end_at=None)
+    rows = Segment.objects.select_for_update().filter(attempt__in=ids_among(by_attempt), end_at=None)
     if host_ids is not None:
         rows = rows.filter(host__in=host_ids)
     changes = _Changes()
     for segment in rows.order_by("pk"):
         _segment_turn(segment, by_attempt[segment.attempt_id], changes)
-    Segment.objects.filter(pk__in=changes.empty).delete()
-    Segment.objects.bulk_update(changes.updated, ["end_at", "standing"], batch_size=500)
-    Segment.objects.bulk_create(changes.created, batch_size=1000)
+    if changes.empty:
+        Segment.objects.filter(pk__in=changes.empty).delete()
+    rows_update(changes.updated, ["end_at", "standing"])
+    rows_insert(changes.created)
 
 
 class _Changes:

@@ -13,24 +13,27 @@ import numpy as np
 from portal.clusters.models import Cluster
 from portal.common.errors import Refused
 from portal.projects.models import Project
-from portal.usage.columns import BoolArray, IntArray, int_array, row_fetch
+from portal.usage.arrays import BoolArray, IntArray, columns_fetch
 
 WAIT_CLASSES = ("debug", "small", "large")
 DEBUG_GPUS_MAX = 8
 DEBUG_SECONDS_BELOW = 900
 
+# OFFSET 0: each attempt looks its workload up. Joined freely, PostgreSQL reads every workload there ever was.
 _WAITS = """
-SELECT array_agg(extract(epoch FROM a.assigned_at - a.queued_at)::bigint),
-       array_agg(extract(epoch FROM a.assigned_at)::bigint),
-       array_agg(w.replicas::bigint * w.gpus_per_replica), array_agg(a.min_runtime_seconds), array_agg(w.project_id),
-       array_agg(EXISTS (SELECT 1 FROM workloads_attempt e WHERE e.workload_id = a.workload_id
-                         AND e.number < a.number AND e.assigned_at IS NOT NULL))
-FROM workloads_attempt a
-JOIN workloads_workload w ON w.id = a.workload_id
-JOIN projects_project p ON p.id = w.project_id
+SELECT array_agg(a.queued_at), array_agg(a.assigned_at), array_agg(w.gpus),
+       array_agg(a.min_runtime_seconds), array_agg(w.project_id),
+       array_agg(a.number > 1 AND EXISTS (SELECT 1 FROM workloads_attempt e WHERE e.workload_id = a.workload_id
+                                          AND e.number < a.number AND e.assigned_at IS NOT NULL))
+FROM workloads_attempt a CROSS JOIN LATERAL (
+    SELECT project_id, replicas::bigint * gpus_per_replica AS gpus FROM workloads_workload
+    WHERE id = a.workload_id OFFSET 0
+) AS w
 WHERE a.assigned_at >= %(start)s AND a.assigned_at < %(end)s
+  AND (a.ended_at IS NULL OR a.ended_at >= %(start)s)
   AND (%(cluster)s::bigint IS NULL OR a.cluster_id = %(cluster)s)
-  AND (%(path)s::text IS NULL OR p.path = %(path)s OR starts_with(p.path, %(path)s || '/'))
+  AND (%(path)s::text IS NULL OR w.project_id IN (
+      SELECT id FROM projects_project WHERE path = %(path)s OR starts_with(path, %(path)s || '/')))
 """
 
 
@@ -69,15 +72,14 @@ def wait_samples(
         "cluster": None if cluster is None else cluster.pk,
         "path": None if project is None else project.path,
     }
-    *numbers, restarts = row_fetch(_WAITS, parameters)
-    wait, started_at, gpus, min_runtime, project_id = (int_array(column) for column in numbers)
+    queued_at, started_at, gpus, min_runtime, project_id, restart = columns_fetch(_WAITS, parameters)
     return WaitColumns(
-        np.maximum(wait, 0),
+        np.maximum(started_at - queued_at, 0),
         started_at,
         gpus,
         min_runtime,
         project_id,
-        np.array(restarts or [], dtype=bool),
+        restart.astype(np.bool_),
         size_classes(gpus, min_runtime),
     )
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count
+
 from portal.clusters.models import Cluster, Host
 from portal.clusters.selectors import policies_of
 from portal.common.errors import FieldError
@@ -15,16 +17,16 @@ NAMES_IN_A_MESSAGE = 20
 
 @dataclass(frozen=True)
 class Offer:
-    """What a cluster can take: its hosts' sizes and the bounds of a minimum runtime."""
+    """What a cluster can take: how many hosts it has of each size, and the bounds of a minimum runtime."""
 
     cluster: Cluster
-    host_gpus: tuple[int, ...]
+    hosts_by_gpus: dict[int, int]
     least_seconds: int
     most_seconds: int
 
     def size_problem(self, replicas: int, gpus_per_replica: int) -> FieldError | None:
         """Why no state of the cluster could ever hold the gang."""
-        largest = max(self.host_gpus, default=0)
+        largest = max(self.hosts_by_gpus, default=0)
         if gpus_per_replica > largest:
             sentence = (
                 f"No host of cluster {self.cluster.name} has {gpus_per_replica} GPUs; the largest has {largest}."
@@ -32,7 +34,7 @@ class Offer:
                 else f"Cluster {self.cluster.name} has no hosts yet."
             )
             return FieldError("gpus_per_replica", "no_host_of_that_size", sentence)
-        most = sum(gpus // gpus_per_replica for gpus in self.host_gpus)
+        most = sum(gpus // gpus_per_replica * hosts for gpus, hosts in self.hosts_by_gpus.items())
         if replicas > most:
             sentence = (
                 f"Cluster {self.cluster.name} has room for {most} replicas of {gpus_per_replica} GPUs, not {replicas}."
@@ -53,14 +55,19 @@ class Offer:
 
 
 def offers_of(names: Sequence[str]) -> tuple[list[Offer], list[FieldError]]:
-    """Offers of the clusters that are named (none: all), and a complaint about names that don't exist."""
+    """Offers of the clusters that are named (none: all), and a complaint about names that don't exist.
+
+    Where none of the names exists the offers are all clusters', so that the other fields are judged by something.
+    """
     clusters = list(Cluster.objects.order_by("pk"))
     known = {cluster.name for cluster in clusters}
     unknown = [name for name in names if not isinstance(name, str) or name not in known]
     if unknown:
         shown = ", ".join(repr(str(name).replace("\0", "\\0")[:60]) for name in unknown[:NAMES_IN_A_MESSAGE])
         valid = ", ".join(sorted(known)[:NAMES_IN_A_MESSAGE]) or "none yet"
-        return [], [FieldError("clusters", "unknown", f"There is no cluster {shown}. The clusters are: {valid}.")]
+        sentence = f"There is no cluster {shown}. The clusters are: {valid}."
+        chosen = [cluster for cluster in clusters if cluster.name in names] or clusters
+        return _offers(chosen), [FieldError("clusters", "unknown", sentence)]
     if not clusters:
         return [], [FieldError("clusters", "unknown", "There is no cluster yet: an operator makes the first.")]
     chosen = [cluster for cluster in clusters if not names or cluster.name in names]
@@ -68,15 +75,15 @@ def offers_of(names: Sequence[str]) -> tuple[list[Offer], list[FieldError]]:
 
 
 def _offers(clusters: list[Cluster]) -> list[Offer]:
-    sizes: dict[int, list[int]] = {cluster.pk: [] for cluster in clusters}
-    hosts = Host.objects.filter(cluster__in=clusters, retired_at=None)
-    for cluster_id, gpus in hosts.values_list("cluster_id", "gpus"):
-        sizes[cluster_id].append(gpus)
+    sizes: dict[int, dict[int, int]] = {cluster.pk: {} for cluster in clusters}
+    hosts = Host.objects.filter(cluster__in=clusters, retired_at=None).order_by()
+    for cluster_id, gpus, number in hosts.values_list("cluster_id", "gpus").annotate(number=Count("pk")):
+        sizes[cluster_id][gpus] = number
     policies = policies_of(clusters=clusters)
     return [
         Offer(
             cluster,
-            tuple(sizes[cluster.pk]),
+            sizes[cluster.pk],
             policies[cluster.pk]["min_runtime_min_seconds"],
             policies[cluster.pk]["min_runtime_max_seconds"],
         )
@@ -90,10 +97,10 @@ def offers_accepting(
     """The clusters that can take it, or why none can. A named cluster whose bounds it breaks is an error too."""
     problems: list[FieldError] = []
     fitting = offers
-    replicas, gpus_per_replica = body["replicas"], body["gpus_per_replica"]
-    if is_whole(replicas) and is_whole(gpus_per_replica) and replicas >= 1 and gpus_per_replica >= 1:
-        fitting, size_problems = _split(offers, [offer.size_problem(replicas, gpus_per_replica) for offer in offers])
-        problems += [] if fitting else size_problems[:NAMES_IN_A_MESSAGE]
+    # A number that is none is complained about elsewhere; the other of the two is judged beside 1.
+    replicas, gpus_per_replica = _at_least_1(body["replicas"]), _at_least_1(body["gpus_per_replica"])
+    fitting, size_problems = _split(offers, [offer.size_problem(replicas, gpus_per_replica) for offer in offers])
+    problems += [] if fitting else size_problems[:NAMES_IN_A_MESSAGE]
     seconds = body["min_runtime_seconds"]
     if is_whole(seconds) and seconds >= 0:
         candidates = offers if named or not fitting else fitting
@@ -101,6 +108,10 @@ def offers_accepting(
         problems += bound_problems if named or not allowed else []
         fitting = [offer for offer in fitting if offer in allowed]
     return [offer.cluster for offer in fitting], problems
+
+
+def _at_least_1(value: Any) -> int:
+    return value if is_whole(value) and value >= 1 else 1
 
 
 def _split(offers: list[Offer], problems: list[FieldError | None]) -> tuple[list[Offer], list[FieldError]]:

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
+from django.contrib.postgres.indexes import GistIndex
 from django.db import models
 from django.db.models import F, Q
 
@@ -24,8 +25,11 @@ class WorkloadState(models.TextChoices):
 class Workload(models.Model):
     """What a person submits. `pending` until its gang runs; requeued ones are pending again, first submit time kept."""
 
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workloads")
-    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads")
+    # No index of their own where one below begins with the column: a pass rewrites every one of a row's indexes.
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workloads", db_index=False)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads", db_index=False
+    )
     clusters = models.ManyToManyField(Cluster, related_name="workloads")
     name = models.CharField(max_length=200)
     command = models.JSONField(default=list)
@@ -45,7 +49,7 @@ class Workload(models.Model):
     exit_code = models.IntegerField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancelled_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
     )
     reason_code = models.CharField(max_length=40, default="not_yet_considered")
     reason_text = models.CharField(max_length=1000, default="Not yet considered.")
@@ -63,9 +67,19 @@ class Workload(models.Model):
             models.Index(fields=["project", "-id"], name="workload_by_project"),
             models.Index(fields=["author", "-id"], name="workload_by_author"),
             models.Index(fields=["state", "-id"], name="workload_by_state"),
+            models.Index(fields=["ended_at"], name="workload_ended", condition=Q(ended_at__isnull=False)),
+            # Whose a gang is and how large, for ranges over all attempts, without a look at the row.
+            models.Index(fields=["id"], include=["project", "replicas", "gpus_per_replica"], name="workload_gang"),
+            models.Index(
+                fields=["cancelled_by"], name="workload_by_canceller", condition=Q(cancelled_by__isnull=False)
+            ),
         )
         constraints = (
-            models.UniqueConstraint(fields=["author", "idempotency_key"], name="workload_idempotency_key_once"),
+            models.UniqueConstraint(
+                fields=["author", "idempotency_key"],
+                name="workload_idempotency_key_once",
+                condition=Q(idempotency_key__isnull=False),
+            ),
             models.CheckConstraint(condition=Q(state__in=WorkloadState.values), name="workload_state_known"),
             models.CheckConstraint(
                 condition=Q(replicas__gte=1, gpus_per_replica__gte=1), name="workload_asks_for_a_gpu"
@@ -126,8 +140,8 @@ class Attempt(models.Model):
     `assigned` with `assigned_at` null is *held for*: GPUs are being emptied for it.
     """
 
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="attempts")
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="attempts")
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="attempts", db_index=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
     state = models.CharField(max_length=10, choices=AttemptState.choices, default=AttemptState.ASSIGNED)
     standing = models.CharField(max_length=12, choices=Standing.choices)
@@ -145,7 +159,9 @@ class Attempt(models.Model):
     outcome = models.CharField(max_length=12, choices=Outcome.choices, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     checkpointed_at = models.DateTimeField(null=True, blank=True)
-    taker = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="victims")
+    taker = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="victims", db_index=False
+    )
     reason_code = models.CharField(max_length=40, blank=True)
     reason_text = models.CharField(max_length=1000, blank=True)
     reason = models.JSONField(default=dict)
@@ -154,7 +170,12 @@ class Attempt(models.Model):
         ordering = ("workload", "number")
         indexes = (
             models.Index(fields=["cluster", "id"], name="attempt_active", condition=~Q(state="ended")),
-            models.Index(fields=["cluster", "ended_at"], name="attempt_ended"),
+            models.Index(
+                fields=["cluster", "ended_at"],
+                include=["queued_at", "assigned_at", "min_runtime_seconds", "workload", "number"],
+                name="attempt_in_window",
+            ),
+            models.Index(fields=["taker"], name="attempt_by_taker", condition=Q(taker__isnull=False)),
         )
         constraints = (
             models.UniqueConstraint(fields=["workload", "number"], name="attempt_number_once"),
@@ -181,7 +202,7 @@ class Attempt(models.Model):
 class GpuClaim(models.Model):
     """One GPU of a host that an attempt holds: `held` while it is emptied for it, `occupied` from then on."""
 
-    attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="claims")
+    attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="claims", db_index=False)
     replica = models.PositiveIntegerField()
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="claims")
     gpu_index = models.PositiveIntegerField()
@@ -190,6 +211,7 @@ class GpuClaim(models.Model):
 
     class Meta:
         ordering = ("attempt", "replica", "gpu_index")
+        indexes = (GistIndex(fields=["held"], name="gpu_held_in_window", condition=Q(held__isnull=False)),)
         constraints = (
             models.UniqueConstraint(fields=["attempt", "host", "gpu_index"], name="gpu_claim_once_per_attempt"),
             ExclusionConstraint(
@@ -199,6 +221,7 @@ class GpuClaim(models.Model):
                     ("gpu_index", RangeOperators.EQUAL),
                     ("occupied", RangeOperators.OVERLAPS),
                 ],
+                condition=Q(occupied__isnull=False),
             ),
             ExclusionConstraint(
                 name="gpu_held_for_one_attempt_at_a_time",
@@ -207,6 +230,7 @@ class GpuClaim(models.Model):
                     ("gpu_index", RangeOperators.EQUAL),
                     ("held", RangeOperators.OVERLAPS),
                 ],
+                condition=Q(held__isnull=False),
             ),
         )
 
@@ -252,18 +276,23 @@ class LogChunk(models.Model):
 class WorkloadEvent(models.Model):
     """A workload's timeline: every decision about it and everything that happened, with its reason. Append-only."""
 
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="events")
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="events", db_index=False)
     attempt = models.ForeignKey(Attempt, null=True, on_delete=models.PROTECT, related_name="events")
     at = models.DateTimeField()
     kind = models.CharField(max_length=30)
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     code = models.CharField(max_length=40, blank=True)
     text = models.CharField(max_length=1000, blank=True)
     data = models.JSONField(default=dict)
 
     class Meta:
         ordering = ("id",)
-        indexes = (models.Index(fields=["workload", "id"], name="workload_timeline"),)
+        indexes = (
+            models.Index(fields=["workload", "id"], name="workload_timeline"),
+            models.Index(fields=["actor"], name="event_by_actor", condition=Q(actor__isnull=False)),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.at:%F %T}"

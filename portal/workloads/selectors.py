@@ -128,22 +128,42 @@ def attempt_latest(*, workload: Workload) -> Attempt | None:
     return Attempt.objects.filter(workload=workload).order_by("-number").first()
 
 
-def workload_log(
+@dataclass(frozen=True)
+class LogPart:
+    """A stretch of output, where to read on, and whether more of it is there already. Where bytes between two kept
+    stretches are left out, one line in `data` says how many."""
+
+    data: bytes
+    next_offset: int
+    has_more: bool
+
+
+def log_read(
     *, workload: Workload, attempt: int | None = None, replica: int = 0, offset: int = 0, limit: int = LOG_BYTES_MAX
-) -> bytes:
-    """Output of a replica from a byte offset on; `attempt` is its number, none the newest. Ends before a gap."""
+) -> LogPart:
+    """Output of a replica from a byte offset on; `attempt` is its number, none the newest."""
     attempts = Attempt.objects.filter(workload=workload)
     chosen = attempts.order_by("-number").first() if attempt is None else attempts.filter(number=attempt).first()
     if chosen is None:
-        return b""
-    chunks = LogChunk.objects.filter(attempt=chosen, replica=replica, offset__lt=offset + limit)
+        return LogPart(b"", offset, has_more=False)
+    chunks = LogChunk.objects.filter(attempt=chosen, replica=replica)
     first = chunks.filter(offset__lte=offset).order_by("-offset").values_list("offset", flat=True).first()
-    output = bytearray()
+    output, position, room = bytearray(), offset, limit
     rows = chunks.filter(offset__gte=first or 0).order_by("offset").values_list("offset", "data")
     for start, data in rows.iterator(chunk_size=64):
-        if start > offset + len(output):
+        if start > position:
+            output += f"\n[GPU Commons: {start - position:,} bytes of this output are left out here.]\n".encode()
+            position = start
+        piece = bytes(data)[position - start :][:room]
+        output += piece
+        position, room = position + len(piece), room - len(piece)
+        if room == 0:
             break
-        output += bytes(data)[offset + len(output) - start :]
-        if len(output) >= limit:
-            break
-    return bytes(output[:limit])
+    return LogPart(bytes(output), position, has_more=room == 0)
+
+
+def workload_log(
+    *, workload: Workload, attempt: int | None = None, replica: int = 0, offset: int = 0, limit: int = LOG_BYTES_MAX
+) -> bytes:
+    """The bytes of `log_read`."""
+    return log_read(workload=workload, attempt=attempt, replica=replica, offset=offset, limit=limit).data

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -14,12 +15,19 @@ from portal.common.messages import pass_request
 from portal.common.services import audit_record
 from portal.common.units import whole_second
 from portal.projects.models import Project, User
-from portal.projects.selectors import project_by_path, user_may, user_require
+from portal.projects.selectors import project_allowing, user_may
 from portal.workloads.acceptance import offers_accepting, offers_of
 from portal.workloads.models import Attempt, AttemptState, Workload, WorkloadEvent, WorkloadState
 from portal.workloads.validation import KEY_LENGTH_MAX, NAME_LENGTH_MAX, fields_problems
 
 FINAL_STATES = frozenset(set(WorkloadState.values) - {WorkloadState.PENDING, WorkloadState.RUNNING})
+
+DEFAULTS: dict[str, Any] = {
+    "project": None, "clusters": [], "name": "", "command": [], "script": "", "replicas": 1, "gpus_per_replica": 1,
+    "min_runtime_seconds": 0, "timeout_seconds": None, "resumable": True, "allow_unallocated": True, "priority": 0,
+    "environment": {}, "idempotency_key": None,
+}  # fmt: skip
+"""What a submission says of a field that it doesn't name; `workload_submit` has the same."""
 
 
 @transaction.atomic
@@ -68,7 +76,8 @@ def workload_submit(
     found, accepted = _checked(author, {**body, "idempotency_key": idempotency_key})
     now = whole_second(now)
     try:
-        with transaction.atomic():
+        # Only a key can be there already: without one there is nothing to go back for.
+        with nullcontext() if idempotency_key is None else transaction.atomic():
             workload = _saved(author, found, accepted, body, idempotency_key, digest, now)
     except IntegrityError:
         # Another request with this key was committed between our look and our insert.
@@ -92,44 +101,61 @@ def _first_with_key(author: User, key: str | None, digest: str) -> Workload | No
     first = Workload.objects.filter(author=author, idempotency_key=key).first()
     if first is not None and first.idempotency_digest != digest:
         raise Conflict(
-            f"This Idempotency-Key was used for workload {first.pk}, which is a different one.", attr="idempotency_key"
+            f"This Idempotency-Key was used for workload {first.pk}, which is a different one.",
+            attr="idempotency_key",
+            code="key_reused",
         )
     return first
 
 
+def submission_problems(*, author: User, given: dict[str, Any], left_out: Collection[str]) -> list[FieldError]:
+    """What the rules say of a submission whose fields `left_out` can't be read: of these nothing is said."""
+    body = {**DEFAULTS, **given}
+    _, _, problems = _judged(author, body)
+    return [problem for problem in problems if problem.attr not in left_out and not _is_excused(problem, left_out)]
+
+
+def _is_excused(problem: FieldError, left_out: Collection[str]) -> bool:
+    """A command may be missing where a script stands that can't be read."""
+    return "script" in left_out and (problem.attr, problem.code) == ("command", "required")
+
+
 def _checked(author: User, body: dict[str, Any]) -> tuple[Project, list[Cluster]]:
+    project, clusters, problems = _judged(author, body)
+    if problems or project is None:
+        raise Refused.many(problems)
+    return project, clusters
+
+
+def _judged(author: User, body: dict[str, Any]) -> tuple[Project | None, list[Cluster], list[FieldError]]:
     problems = fields_problems(body)
+    project = None
     try:
         project = _project_checked(author, body["project"])
     except NotFound as missing:
         problems = [FieldError("project", "unknown", missing.detail), *problems]
     clusters, cluster_problems = _clusters_checked(body)
-    problems += cluster_problems
-    if problems:
-        raise Refused.many(problems)
-    return project, clusters
+    return project, clusters, problems + cluster_problems
 
 
 def _project_checked(author: User, path: Any) -> Project:
     if not isinstance(path, str):
         raise NotFound("A project is named by its path, like lab/nlp.", attr="project")
-    project = project_by_path(user=author, path=path)
-    user_require(user=author, action="submit", project=project)
+    project = project_allowing(user=author, action="submit", path=path)
     if project.archived_at is not None:
         raise NotFound(f"Project {path} is archived: it takes no more workloads.", attr="project")
     return project
 
 
 def _clusters_checked(body: dict[str, Any]) -> tuple[list[Cluster], list[FieldError]]:
+    """The clusters that can take it; of what is asked for, all is judged, also beside a name that doesn't exist."""
     if isinstance(body["clusters"], str):
         return [], [FieldError("clusters", "invalid", "Clusters must be a list of names.")]
-    offers, problems = offers_of(body["clusters"])
-    if problems:
-        return [], problems
-    clusters, problems = offers_accepting(offers, body, named=bool(body["clusters"]))
-    if not clusters and not problems:
+    offers, unknown = offers_of(body["clusters"])
+    clusters, problems = offers_accepting(offers, body, named=bool(body["clusters"]) and not unknown)
+    if not clusters and not problems and not unknown:
         problems = [FieldError("clusters", "none_fits", "No cluster has both the hosts and the bounds for this.")]
-    return clusters, problems
+    return ([] if unknown else clusters), unknown + problems
 
 
 def _saved(

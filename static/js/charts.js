@@ -37,7 +37,7 @@
     const columns = Math.max(1, Math.min(count, Math.floor(width / 260)));
     const rows = Math.ceil(count / columns);
     const across = columns > 1 ? 0.09 : 0;
-    const down = 0.3 / rows;
+    const down = 64 / (rows * layout.meta.panel_height);
     const cell = { width: (1 - across * (columns - 1)) / columns, height: (1 - down * (rows - 1)) / rows };
     for (let position = 0; position < count; position += 1) {
       const suffix = position === 0 ? "" : String(position + 1);
@@ -52,11 +52,11 @@
 
   function fitted(figure, width) {
     const layout = coloured(figure.layout);
-    const axisWidth = layout.meta?.panels ? panelled(layout, width) : width;
+    const axisWidth = layout.meta?.panels ? panelled(layout, width) : width - layout.margin.l - layout.margin.r;
     for (const name of Object.keys(layout)) {
       const axis = layout[name];
       if (/^xaxis\d*$/.test(name) && axis.tickvals) {
-        const room = Math.max(2, Math.floor((axisWidth - 60) / (axis.type === "log" ? 72 : 56)));
+        const room = Math.max(2, Math.floor(axisWidth / (axis.type === "log" ? 80 : 56)));
         layout[name] = thinTicks(axis, Math.ceil(axis.tickvals.length / room));
       }
     }

@@ -63,21 +63,34 @@
     var target = event.detail.target, live = event.detail.elt.closest("[data-live]");
     if (!live) return;
     if (event.detail.xhr.status >= 400) { event.detail.shouldSwap = false; return; }
+    if (event.detail.xhr.responseURL.indexOf("/accounts/login/") > 0) {
+      event.detail.shouldSwap = false; // the session has ended: the whole page goes to the sign-in
+      window.location.reload();
+      return;
+    }
     var text = event.detail.xhr.responseText;
     if (last.get(target) === text) event.detail.shouldSwap = false;
     last.set(target, text);
   });
 
-  // Logs: stay at the end while the reader is there.
-  function atEnd(box) { return box.scrollHeight - box.scrollTop - box.clientHeight < 24; }
-  var follow = new WeakMap();
+  // A refresh that fails is said; the next one that works takes it back.
+  function stale(isStale) {
+    var notice = document.getElementById("stale");
+    if (notice) notice.hidden = !isStale;
+  }
+  document.addEventListener("htmx:responseError", function () { stale(true); });
+  document.addEventListener("htmx:sendError", function () { stale(true); });
+  document.addEventListener("htmx:afterOnLoad", function (event) { if (event.detail.xhr.status < 400) stale(false); });
+
+  // Logs: stay at the end while the reader is there, else where the reader is.
+  var reading = null;
   document.addEventListener("htmx:beforeSwap", function (event) {
-    var box = event.detail.target.closest(".log");
-    if (box) follow.set(box, atEnd(box));
+    var box = event.detail.shouldSwap && event.detail.target.querySelector(".log");
+    reading = box && { top: box.scrollTop, atEnd: box.scrollHeight - box.scrollTop - box.clientHeight < 24 };
   });
   document.addEventListener("htmx:afterSwap", function (event) {
-    var box = event.detail.target.closest(".log");
-    if (box && follow.get(box)) box.scrollTop = box.scrollHeight;
+    var box = event.detail.target.querySelector(".log");
+    if (box) box.scrollTop = !reading || reading.atEnd ? box.scrollHeight : reading.top;
   });
 
   document.addEventListener("DOMContentLoaded", function () {

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -103,8 +102,7 @@ class Bench:
             self.wait(lambda: not folders(self.agent.host.attempts), "the end of all replicas")
         finally:
             self.stop()
-        if self.agent.work_base is not None:
-            shutil.rmtree(self.agent.work_base)
+        assert self.agent.work_base is None or not self.agent.work_base.exists()
 
 
 def run(attempt: int, *command: str, gpus: tuple[int, ...] = (0,), **fields: Any) -> messages.DesiredAttempt:

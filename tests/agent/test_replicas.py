@@ -286,6 +286,14 @@ def test_where_a_number_cannot_reach_the_agents_folder_work_goes_to_an_open_one(
     bench.wait_output(31, b"/var/tmp/gpu-commons-work-")
 
 
+def test_folders_nested_deeper_than_python_follows_are_removed_and_the_agent_works_on(bench: Bench):
+    bench.tell(run(36, script=f"mkdir -p {'d/' * 1500}"))
+    assert bench.wait_state(36, "exited")["exit_code"] == 0
+    bench.tell(run(37, "true"))
+    bench.wait_state(37, "exited")
+    bench.wait(lambda: not bench.folder_of(36).path.exists(), "the removal")
+
+
 def test_only_the_owner_reads_what_the_agent_keeps(bench: Bench):
     bench.tell(run(32, "true"))
     bench.wait_state(32, "exited")

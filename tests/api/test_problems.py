@@ -1,5 +1,6 @@
 """What goes wrong before a view is reached, and what is away."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,12 +20,20 @@ NOBODY_LISTENS = "redis://127.0.0.1:1/0"
 
 
 @pytest.fixture
-def broker_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker's address is one at which nobody listens."""
-    current_app.pool.force_close_all()
-    monkeypatch.setattr(current_app, "_pool", None)
-    monkeypatch.setattr(current_app.conf, "broker_url", NOBODY_LISTENS)
-    monkeypatch.setattr(current_app.conf, "broker_write_url", NOBODY_LISTENS)
+def broker_away() -> Iterator[None]:
+    """The broker's address is one at which nobody listens; no connection to either address outlives the test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("broker_write_url", "broker_url"):  # in this order: the first falls back to the second
+            patch.setattr(current_app.conf, name, NOBODY_LISTENS)
+        connections_forget()
+        yield
+    connections_forget()
+
+
+def connections_forget() -> None:
+    """Celery's pools are made anew at the next use, with the address of that moment."""
+    current_app._pool = None
+    current_app.amqp._producer_pool = None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +125,7 @@ def test_too_many_requests_are_a_429_problem(member: APIClient, monkeypatch: pyt
 def test_health_is_200_once_database_and_broker_answer(client: Client, db: None) -> None:
     response = client.get("/healthz")
     assert response.status_code == 200
-    assert response.json() == {"status": "ok", "web": "ok", "database": "ok", "broker": "ok"}
+    assert response.json() == {"status": "ok", "web": "ok", "migrations": "ok", "database": "ok", "broker": "ok"}
     assert client.get("/readyz").json()["migrations"] == "ok"
 
 

@@ -37,7 +37,8 @@ def test_a_key_used_again_gives_the_same_workload_and_says_so(member: APIClient)
 def test_a_key_used_for_another_body_is_a_conflict(member: APIClient) -> None:
     member.post("/api/v1/workloads/", BODY, format="json", HTTP_IDEMPOTENCY_KEY="k1")
     other = member.post("/api/v1/workloads/", {**BODY, "replicas": 2}, format="json", HTTP_IDEMPOTENCY_KEY="k1")
-    problem_require(other, 409)
+    problem = problem_require(other, 409)
+    assert problem["title"] == "This Idempotency-Key was used for another request"
     assert Workload.objects.count() == 1
 
 
@@ -164,3 +165,33 @@ def test_the_environment_is_shown_to_its_author_only(lab: Lab, member: APIClient
     number = member.post("/api/v1/workloads/", body, format="json").json()["id"]
     assert member.get(f"/api/v1/workloads/{number}/").json()["environment"] == {"KEY": "secret"}
     assert client_of(lab.lead).get(f"/api/v1/workloads/{number}/").json()["environment"] is None
+
+
+def test_shape_and_rules_are_judged_together(member: APIClient) -> None:
+    body = {
+        **BODY, "command": ["a", "b\0c"], "replicas": 0, "gpus_per_replica": 999, "clusters": ["none"],
+        "min_runtime_seconds": 10**9, "colour": "red", "environment": {"\ud800": "x"}, "name": "\0",
+    }  # fmt: skip
+    response = member.post("/api/v1/workloads/", json.dumps(body), content_type="application/json")
+    problem_require(response, 400)
+    assert attrs_of(response) == set(body) - {"project"}
+
+
+def test_what_depends_on_an_unreadable_field_is_not_complained_about(member: APIClient) -> None:
+    body = {"project": "lab/nlp", "script": 5, "gpus_per_replica": 9}
+    response = member.post("/api/v1/workloads/", body, format="json")
+    assert attrs_of(response) == {"script", "gpus_per_replica"}
+
+
+def test_a_missing_project_is_named_beside_the_rest(member: APIClient) -> None:
+    response = member.post("/api/v1/workloads/", {"command": ["true"], "gpus_per_replica": 9}, format="json")
+    assert attrs_of(response) == {"project", "gpus_per_replica"}
+
+
+def test_an_unknown_field_that_is_no_unicode_is_named(member: APIClient) -> None:
+    response = member.post("/api/v1/workloads/", json.dumps({**BODY, "\ud800": 1}), content_type="application/json")
+    assert attrs_of(response) == {"\\ud800"}
+
+
+def test_a_body_that_is_no_object_is_refused(member: APIClient) -> None:
+    problem_require(member.post("/api/v1/workloads/", ["\0"], format="json"), 400)

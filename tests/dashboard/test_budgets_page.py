@@ -11,7 +11,7 @@ from portal.budgets.models import BudgetChange
 from portal.budgets.selectors import level_at
 from portal.clusters.models import Cluster
 from portal.scheduling.models import Balance
-from tests.factories import budget_make, cluster_make, host_make, project_make, user_make
+from tests.factories import START, budget_make, cluster_make, host_make, project_make, user_make
 
 pytestmark = pytest.mark.django_db
 
@@ -209,6 +209,11 @@ def test_saving_again_after_a_conflict_puts_the_edit_on_top(client, lab, cluster
     assert shares(cluster, lab) == {"vision": 250_000, "nlp": 440_000}
 
 
+def test_a_version_that_never_was_is_a_conflict_too(client, lab):
+    signed_in(client)
+    assert client.post(address(), form_of(lab, {"nlp": "44"}, base=101)).status_code == 409
+
+
 def test_checking_the_effect_saves_nothing(client, lab):
     signed_in(client)
     data = form_of(lab, {"nlp": "11"})
@@ -275,6 +280,22 @@ def test_the_tree_shows_every_unit(client, lab):
     text = client.get(reverse("dashboard:budgets")).text
     for words in ("19.2", "3,225", "50 % not given out"):
         assert words in text
+
+
+def test_two_dates_are_compared(client, lab, cluster):
+    budget_make(cluster=cluster, parent=lab, percent={"vision": 25, "nlp": 30}, at=START + timedelta(days=5))
+    signed_in(client)
+    text = client.get(reverse("dashboard:budgets"), {"compare": "2026-11-03", "at": "2026-11-08"}).text
+    assert "<b>20</b>" in text
+    assert '<span class="quiet" title="as then">30</span>' in text
+
+
+@pytest.mark.parametrize("name", ["at", "compare"])
+def test_a_date_that_can_not_be_is_refused_by_name(client, lab, name):
+    signed_in(client)
+    response = client.get(reverse("dashboard:budgets"), {name: "2026-13-40"})
+    assert response.status_code == 400
+    assert name in response.text
 
 
 def test_without_a_cluster_the_tree_is_empty_not_broken(client):

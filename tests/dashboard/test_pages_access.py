@@ -46,6 +46,10 @@ def test_unseen_and_missing_workloads_answer_alike(scene):
     assert unseen.replace(str(scene.running.pk), "N") == missing.replace("987654", "N")
 
 
+def test_a_host_whose_name_no_database_could_hold_is_not_found(scene):
+    assert client_of(scene.admin).get("/hosts/%00/").status_code == 404
+
+
 @pytest.mark.parametrize("name", ACTIONS)
 def test_an_action_can_not_be_done_by_get(scene, name):
     before = [list(model.objects.values()) for model in (Workload, Host, ApiToken, AuditEntry)]

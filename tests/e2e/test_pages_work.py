@@ -1,6 +1,7 @@
 """People at work in Chromium: submit, watch, cancel, cordon, by mouse and by keyboard alone."""
 
 import pytest
+from django.contrib.sessions.models import Session
 from playwright.sync_api import expect
 
 from portal.clusters.models import Host
@@ -82,6 +83,30 @@ def test_the_log_grows_while_one_looks(page, sign_in, scene):
     expect(page.locator("#log")).to_contain_text("step 2 loss 3.1", timeout=15_000)
 
 
+def log_grows(scene, text):
+    chunk = LogChunk.objects.order_by("offset").last()
+    LogChunk.objects.create(
+        attempt=chunk.attempt,
+        replica=0,
+        offset=chunk.offset + len(chunk.data),
+        data=text.encode(),
+        received_at=after(9),
+    )
+
+
+def test_the_log_follows_its_end_unless_one_has_scrolled_back(page, sign_in, scene):
+    sign_in(scene.member)
+    log_grows(scene, "filler\n" * 100)
+    page.goto(f"/workloads/{scene.running.pk}/")
+    log_grows(scene, "the first news\n")
+    expect(page.locator("#log")).to_contain_text("the first news", timeout=15_000)
+    assert page.evaluate("log.scrollHeight - log.scrollTop - log.clientHeight") < 24
+    page.evaluate("log.scrollTop = 50")
+    log_grows(scene, "the second news\n")
+    expect(page.locator("#log")).to_contain_text("the second news", timeout=15_000)
+    assert page.evaluate("log.scrollTop") == 50
+
+
 def test_a_running_workload_is_cancelled_after_a_question(page, sign_in, scene):
     sign_in(scene.member)
     page.goto(f"/workloads/{scene.running.pk}/")
@@ -142,6 +167,23 @@ def test_slash_leads_to_the_search(page, sign_in, scene):
     page.keyboard.type("evaluate")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search/?q=evaluate")
+    expect(page.get_by_role("link", name="evaluate")).to_be_visible()
+
+
+def test_a_page_whose_session_has_ended_goes_to_the_sign_in_by_itself(page, sign_in, scene):
+    sign_in(scene.member)
+    page.goto("/queue/")
+    Session.objects.all().delete()
+    page.wait_for_url("**/accounts/login/**", timeout=15_000)
+
+
+def test_a_refresh_that_fails_is_said_and_taken_back(page, sign_in, scene):
+    sign_in(scene.member)
+    page.goto("/queue/")
+    page.route("**/queue/", lambda route: route.fulfill(status=503, body="away"))
+    expect(page.get_by_text("The portal does not answer")).to_be_visible(timeout=15_000)
+    page.unroute("**/queue/")
+    expect(page.get_by_text("The portal does not answer")).to_be_hidden(timeout=15_000)
     expect(page.get_by_role("link", name="evaluate")).to_be_visible()
 
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -217,6 +218,39 @@ def test_a_kill_of_the_launcher_ends_everything_and_the_next_start_finds_its_dat
         assert "Preparing the database" not in "".join(again.lines)
         assert again.query("SELECT username FROM projects_user WHERE is_superuser") == [("ada",)]
         assert again.seconds < LATER_START_SECONDS * SLACK
+
+
+@pytest.mark.parametrize("ending", ["term", "kill"])
+def test_a_data_folder_that_vanishes_ends_everything_in_bounded_time(tmp_path, ending):
+    launch = start(tmp_path / "data")
+    assert until(lambda: set(launch.parts()) == PARTS, timeout_seconds=UP_SECONDS)
+    started = launch.everything()
+    shutil.rmtree(launch.folder)
+    launch.process.terminate() if ending == "term" else launch.process.kill()
+    told, _ = launch.process.communicate(timeout=GONE_SECONDS)
+    assert all_gone(started)
+    assert "Traceback" not in told
+
+
+def test_a_data_folder_that_vanishes_is_told_in_a_sentence(tmp_path):
+    launch = start(tmp_path / "data")
+    started = launch.everything()
+    (launch.folder / "run").rename(tmp_path / "run")
+    told, _ = launch.process.communicate(timeout=GONE_SECONDS)
+    assert launch.process.returncode == 1
+    assert "was removed or replaced while GPU Commons ran, so all of it was stopped" in told
+    assert "Traceback" not in told
+    assert all_gone(started)
+
+
+def test_manage_works_on_what_runs(shared, data):
+    kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
+    code = "from portal.projects.models import User; print(User.objects.get(is_superuser=True).username)"
+    command = [sys.executable, "-m", "portal.launcher", "manage", "shell", "--no-imports", "-c", code]
+    ended = subprocess.run(
+        command, cwd=ROOT, env={**kept, "DATA_DIR": str(data)}, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "ada\n"
 
 
 def test_a_kill_of_launcher_and_watcher_together_is_cleared_up_by_the_next_start(launch):

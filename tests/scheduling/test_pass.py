@@ -181,3 +181,21 @@ def test_two_schedulers_at_once_start_everything_once() -> None:
     assert sum(done.starts for done in results if done) == 12
     assert Attempt.objects.count() == 12
     assert sum(done.stale for done in results if done) == 0
+
+
+def test_many_starts_and_stops_in_one_pass_are_written_as_one_by_one(db: None) -> None:
+    """Thirty at once go in by COPY: the same rows as `save` would make."""
+    lab = Lab(hosts=4)
+    for number in range(30):
+        lab.submit(at=number % 3, project=lab.vision)
+    lab.make_pass(3)
+    attempts = Attempt.objects.order_by("pk")
+    assert attempts.count() == GpuClaim.objects.filter(occupied__upper_inf=True).count() == 30
+    assert {attempt.reason["cause"] for attempt in attempts} == {"zero_min_runtime"}
+    assert lab.ledger() == [(Standing.UNALLOCATED, 3, None)] * 30
+    assert WorkloadEvent.objects.filter(kind="assigned", attempt__in=attempts).count() == 30
+    lab.all_run(4)
+    lab.submit(at=10, gpus=8, replicas=4, minimum=600)
+    assert lab.make_pass(10).preempts == 30
+    lab.all_stop(15)
+    assert lab.ledger()[30:60] == [(Standing.STOPPING, 10, 15)] * 30

@@ -254,6 +254,15 @@ def test_what_runs_out_its_contract_on_a_cordoned_host_takes_nothing_from_idle()
     assert found.idle_gpu_seconds == 8 * 40 - 2 * 40
 
 
+def test_occupancy_leaves_out_what_runs_on_a_cordoned_host_so_it_never_passes_100_percent() -> None:
+    cluster, host, nlp, _ = scene()
+    ran(cluster, host, nlp, gpus=8, queued=0, started=0, ended=100)
+    host_cordon(host=host, reason="repair", actor=None, now=after(40))
+    found = pyramid(cluster=cluster, start=START, end=after(100))
+    assert (found.occupied_gpu_seconds, found.schedulable_gpu_seconds) == (8 * 100, 8 * 40)
+    assert (found.occupied_schedulable_gpu_seconds, found.occupancy) == (8 * 40, 1.0)
+
+
 def test_the_pyramid_of_a_project_has_its_own_part_and_no_idle() -> None:
     cluster, host, nlp, vision = scene()
     ran(cluster, host, nlp, gpus=2, queued=0, started=0, ended=100)
@@ -272,7 +281,7 @@ def test_the_pyramid_takes_a_fixed_number_of_queries(django_assert_num_queries: 
     cluster, host, nlp, vision = scene()
     for project in (nlp, vision):
         ran(cluster, host, project, gpus=2, queued=0, started=0, ended=HOUR)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(10):
         pyramid(cluster=cluster, start=START, end=after(5 * HOUR))
 
 

@@ -233,7 +233,7 @@ def test_submitting_takes_a_fixed_number_of_queries(django_assert_num_queries: D
     for _ in range(5):
         host_make(cluster=cluster)
     submit(author)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(10):
         submit(author)
 
 

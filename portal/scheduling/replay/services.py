@@ -12,7 +12,7 @@ from psycopg import sql
 from portal.launcher.services import service_variables, services_throwaway
 
 DATABASE, BROKER = "DATABASE_URL", "BROKER_URL"
-IN_MEMORY = "memory://"
+IN_MEMORY = "memory://localhost/"
 
 
 @contextlib.contextmanager

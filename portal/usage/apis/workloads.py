@@ -13,15 +13,17 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.common.apis import Rows, RowsView, RowView, person, row_or_404
+from portal.common.errors import Refused
 from portal.common.filters import parameters_require_known
 from portal.common.pagination import whole_parameter
+from portal.common.serializers import fields_bad
 from portal.common.units import whole_second
-from portal.usage.rows import WORKLOAD_FIELDS, workload_detail, workload_rows
+from portal.usage.rows import WORKLOAD_FIELDS, workload_detail, workload_rows, workload_submitted
 from portal.workloads.filters import WorkloadFilter
 from portal.workloads.models import AttemptState, Workload
-from portal.workloads.selectors import LOG_BYTES_MAX, workload_log, workloads_visible
+from portal.workloads.selectors import LOG_BYTES_MAX, log_read, workloads_visible
 from portal.workloads.serializers import SubmissionSerializer, WorkloadRowSerializer, WorkloadSerializer
-from portal.workloads.services import workload_cancel, workload_submit
+from portal.workloads.services import submission_problems, workload_cancel, workload_submit
 
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
@@ -62,19 +64,35 @@ class WorkloadList(RowsView):
         """Submit a workload."""
         parameters_require_known(request, [], paged=False)
         submission = SubmissionSerializer(data=request.data)
-        submission.is_valid(raise_exception=True)
         user = person(request)
+        key = request.headers.get(KEY_HEADER)
+        submission_check(submission, user, key)
         workload, created = workload_submit(
             author=user,
             now=timezone.now(),
-            idempotency_key=request.headers.get(KEY_HEADER),
+            idempotency_key=key,
             **submission.validated_data,
         )
-        answer = _detail(user, workload.pk)
+        answer = workload_submitted(workload=workload) if created else _detail(user, workload.pk)
         headers = {"Location": request.build_absolute_uri(f"/api/v1/workloads/{workload.pk}/")}
         if not created:
             headers[REPLAYED_HEADER] = "true"
         return Response(answer, status=201 if created else 200, headers=headers)
+
+
+def submission_check(submission: SubmissionSerializer, user: Any, key: str | None) -> None:
+    """Refuse a body of the wrong shape, and with it all that the rules say of the fields whose shape is right."""
+    if submission.is_valid():
+        return
+    if not isinstance(submission.initial_data, dict):
+        raise ValidationError(submission.errors)
+    shape = fields_bad(submission)
+    wrong = {problem.attr for problem in shape}
+    rest = {name: value for name, value in submission.initial_data.items() if name not in wrong}
+    readable = SubmissionSerializer(data=rest, partial=True)
+    readable.is_valid(raise_exception=True)
+    given = {**readable.validated_data, "idempotency_key": key}
+    raise Refused.many(shape + submission_problems(author=user, given=given, left_out=wrong))
 
 
 @extend_schema_view(get=extend_schema(operation_id="workload_retrieve"))
@@ -117,6 +135,7 @@ class LogRenderer(BaseRenderer):
 class WorkloadLog(APIView):
     """What a replica wrote, from a byte offset on, at most 1 MiB at a time.
 
+    Of a long output the first 1 MiB and the last 3 MiB are kept; where bytes are left out, a line says how many.
     `X-Log-Next-Offset` is where to read on, `X-Log-Attempt` the attempt that was read, and `X-Log-Complete` true
     once that attempt has ended.
     """
@@ -136,17 +155,17 @@ class WorkloadLog(APIView):
         parameters_require_known(request, ["attempt", "replica", "offset"], paged=False)
         workload = row_or_404(workloads_visible(user=person(request)), "workload", pk=pk)
         attempt = _attempt_asked(request, workload)
-        replica = whole_parameter(request, "replica", default=0, low=0, high=workload.replicas - 1)
+        replica = _replica_asked(request, workload)
         offset = whole_parameter(request, "offset", default=0, low=0, high=OFFSET_MAX)
         number = attempt.number if attempt else None
-        output = workload_log(workload=workload, attempt=number, replica=replica, offset=offset, limit=LOG_BYTES_MAX)
+        part = log_read(workload=workload, attempt=number, replica=replica, offset=offset, limit=LOG_BYTES_MAX)
         ended = attempt is not None and attempt.state == AttemptState.ENDED
-        complete = (ended or (attempt is None and workload.ended_at is not None)) and len(output) < LOG_BYTES_MAX
-        headers = {"X-Log-Next-Offset": str(offset + len(output)), "X-Log-Complete": str(complete).lower()}
+        complete = (ended or (attempt is None and workload.ended_at is not None)) and not part.has_more
+        headers = {"X-Log-Next-Offset": str(part.next_offset), "X-Log-Complete": str(complete).lower()}
         if number is not None:
             headers["X-Log-Attempt"] = str(number)
         request.accepted_renderer = LogRenderer()
-        return Response(output, headers=headers, content_type="text/plain; charset=utf-8")
+        return Response(part.data, headers=headers, content_type="text/plain; charset=utf-8")
 
 
 def _attempt_asked(request: Request, workload: Workload) -> Any:
@@ -159,6 +178,15 @@ def _attempt_asked(request: Request, workload: Workload) -> Any:
         sentence = f"There is no attempt {number}; the last is {last}." if last else "It has no attempts yet."
         raise ValidationError({"attempt": [sentence]}, code="unknown_attempt")
     return attempt
+
+
+def _replica_asked(request: Request, workload: Workload) -> int:
+    replica = whole_parameter(request, "replica", default=0, low=0, high=NUMBER_MAX)
+    if replica >= workload.replicas:
+        last = workload.replicas - 1
+        those = f"replicas 0 to {last}" if last else "one replica, replica 0"
+        raise ValidationError({"replica": [f"There is no replica {replica}: it has {those}."]}, code="unknown_replica")
+    return replica
 
 
 def _detail(user: Any, workload_id: int) -> dict[str, Any]:
