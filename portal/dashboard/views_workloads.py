@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from portal.common.errors import Refused
+from portal.common.units import moment_of
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import choice, listing_of
 from portal.dashboard.pages import PageRequest, action, page
@@ -80,6 +81,7 @@ def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
         "charged": sum(story.charged_gpu_seconds for story in stories),
         "protection_seconds": _protection(latest, now),
         "events": events,
+        "reserved": _reserved(found),
         "is_final": found.state in FINAL_STATES,
         "may_cancel": may_end and found.state not in FINAL_STATES and found.cancel_requested_at is None,
         "shows_values": may_end,
@@ -90,6 +92,13 @@ def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
         "now": now,
         **_log(request, found, stories),
     }
+
+
+def _reserved(found: Workload) -> dict[str, Any] | None:
+    """The hosts that are kept for it and from when (R12), as the last pass told them."""
+    if found.reason_code != "reserved" or "reserved_hosts" not in found.reason:
+        return None
+    return {"hosts": found.reason["reserved_hosts"], "starts_at": moment_of(found.reason["starts_at"])}
 
 
 def _protection(story: Any, now: Any) -> int | None:

@@ -16,6 +16,7 @@ from portal.scheduling.apply import Applied, decision_apply
 from portal.scheduling.balances import balances_save
 from portal.scheduling.dispatch import hosts_tell
 from portal.scheduling.models import Pass
+from portal.scheduling.reservations import reservations_close, reservations_tell
 from portal.scheduling.round import Round, Tell, cluster_clock, pass_lock_try, state_lock
 from portal.scheduling.snapshot import snapshot_read
 from portal.scheduling.stops import orders_carry_out
@@ -23,7 +24,7 @@ from portal.scheduling.waits import waits_save
 from portal.scheduling.words import Words
 from scheduler import invariants
 from scheduler.decide import decide
-from scheduler.types import Decision, InvariantBroken, Policy, Snapshot, SnapshotRefused
+from scheduler.types import Code, Decision, InvariantBroken, Policy, Snapshot, SnapshotRefused
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ def pass_run(*, cluster: Cluster, now: datetime, tell: Tell = hosts_tell) -> Pas
     wanted = whole_second(now)
     step = Round(cluster, whole_second(cluster_clock(cluster, wanted)))
     orders_carry_out(step)
+    reservations_close(step)
     record = Pass(cluster=cluster, now_at=step.now, clock_step_back_seconds=_step_back_seconds(cluster, wanted))
     _decide_and_apply(step, record)
     step.finish(tell)
@@ -104,6 +106,8 @@ def _applied(step: Round, decision: Decision) -> Applied:
     words = Words(step.cluster)
     applied = decision_apply(step, decision, words)
     waits_save(step.cluster, decision, words)
+    if any(shared.code == Code.RESERVED for shared in decision.waits.shared):
+        reservations_tell(step.cluster)
     balances_save(step.cluster, decision, step.now)
     return applied
 
