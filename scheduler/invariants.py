@@ -227,7 +227,7 @@ class _Check:
                     standing[number] = Standing.UNALLOCATED
                 case Return(attempt=number):
                     standing[number] = Standing.PROTECTED
-                case GiveUp(attempt=number):
+                case GiveUp(attempt=number) | Preempt(attempt=number):
                     standing[number] = Standing.STOPPING
         return standing
 
