@@ -208,8 +208,8 @@ def _under_caps(timeline: Timeline, items: Items, item: int) -> np.ndarray[tuple
 def write_orders(board: Board) -> None:
     """Last, the orders to keep what was reserved and moved."""
     ids = board.facts.hosts.id
-    made = {kept.booking.workload for kept in board.made}
-    board.actions += [order for workload, order in sorted(board.shifts.items()) if workload not in made]
+    old = {kept.booking.workload for kept in board.book.by_zone.values() if kept not in board.made}
+    board.actions += [order for workload, order in sorted(board.shifts.items()) if workload in old]
     for kept in board.made:
         booking = kept.booking
         placement = tuple(sorted((int(ids[host]), count) for host, count in booking.places.items()))

@@ -112,8 +112,8 @@ def _gather_holds(board: Board) -> Holds:
         for host, gpus in facts.places[one].items():
             coming[taker, host] = coming.get((taker, host), 0) + gpus
             spare = min(gpus, max(coming[taker, host] - needed.get((taker, host), 0), 0))
-            gone_at = max(int(attempts.stopping_at[one]), 0) + int(attempts.grace_seconds[one])
-            if one in board.taken_for:
+            gone_at = int(attempts.stopping_at[one]) + int(attempts.grace_seconds[one])
+            if int(attempts.stopping_at[one]) == NEVER:  # told to stop in this decision
                 gone_at = now + board.policy.grace_allocated_seconds
             if spare and facts.schedulable[host]:
                 rows.append((host, spare, gone_at, 0, 0, NEVER, 1, 0, 0))
