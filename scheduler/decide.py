@@ -22,6 +22,7 @@ from scheduler.effects import lapse_unfunded
 from scheduler.facts import (
     Facts,
     begin_emptied,
+    drain_hosts,
     give_up_hopeless,
     mature_contracts,
     quarantine_silent_hosts,
@@ -37,11 +38,12 @@ from scheduler.waits import list_balances, list_waits
 def decide(state: State | Snapshot, policy: Policy) -> Decision:
     """What to do now, with a reason for every action and every wait."""
     facts = _read(state, policy)
-    # 1. End what can't go on; assign what has been emptied; let contracts mature (R4, R10, R11).
+    # 1. End what can't go on; assign what is free; let contracts mature; empty what drains (R4, R10, R11, R15).
     quarantine_silent_hosts(facts)
     give_up_hopeless(facts)
     begin_emptied(facts)
     mature_contracts(facts)
+    drain_hosts(facts)
     # 2. Count quotas, usage and free GPUs (R1 to R3).
     board = lay_out(facts)
     shapes = Shapes(board)

@@ -15,6 +15,7 @@ from scheduler.types import (
     Action,
     Begin,
     Decision,
+    Drain,
     GiveUp,
     Lapse,
     Mature,
@@ -102,6 +103,12 @@ def cordon(state: State, host: int, schedulable: bool = False) -> None:
     state.capacity.add({"at": state.now, "gpus": int(hosts["gpus"][hosts["schedulable"]].sum())})
 
 
+def drain(state: State, host: int, stop: bool = False) -> None:
+    """A host is to be emptied: cordoned by a person, or unhealthy; or no longer (R15)."""
+    (state.draining.discard if stop else state.draining.add)(host)
+    cordon(state, host, schedulable=stop)
+
+
 def stop(state: State, attempt: int, grace_seconds: int, taker: int = NEVER) -> None:
     """An attempt is told to stop, now: its charged segment ends, its GPUs stay occupied (R3)."""
     index = state.attempts.find("id", attempt)
@@ -187,7 +194,7 @@ def _apply_one(state: State, action: Action, policy: Policy) -> None:
     match action:
         case Start():
             _start(state, action, policy)
-        case Preempt(attempt=attempt, grace_seconds=grace):
+        case Preempt(attempt=attempt, grace_seconds=grace) | Drain(attempt=attempt, grace_seconds=grace):
             stop(state, attempt, grace)
         case Reserve() | Release() | Shift():
             _keep(state, action)

@@ -20,6 +20,7 @@ from scheduler.types import (
     Begin,
     BoolArray,
     Code,
+    Drain,
     GiveUp,
     Hosts,
     IntArray,
@@ -180,6 +181,22 @@ def mature_contracts(facts: Facts) -> None:
         why = reason(Code.CONTRACT_DONE, min_runtime_seconds=int(attempts.contract_seconds[attempt]))
         facts.actions.append(Mature(int(attempts.id[attempt]), int(ends_at[attempt]), why))
         facts.standing[attempt] = Standing.FUNDED
+
+
+def drain_hosts(facts: Facts) -> None:
+    """R15: on a host that empties, protection is kept to its end; all other attempts stop now."""
+    attempts, policy = facts.attempts, facts.policy
+    emptying = np.isin(facts.hosts.id, facts.snapshot.draining)
+    there = np.unique(facts.place_attempt[emptying[facts.place_host]])
+    for attempt in there.tolist():
+        standing = int(facts.standing[attempt])
+        if standing in (Standing.FUNDED, Standing.UNALLOCATED) and not facts.held[attempt]:
+            host = min(host for host in facts.places[attempt] if emptying[host])
+            free = standing == Standing.UNALLOCATED
+            grace = policy.grace_unallocated_seconds if free else policy.grace_allocated_seconds
+            why = reason(Code.DRAINED, host=int(facts.hosts.id[host]), unallocated=free)
+            facts.actions.append(Drain(int(attempts.id[attempt]), grace, why))
+            facts.standing[attempt] = Standing.STOPPING
 
 
 def find_unallocated(facts: Facts) -> IntArray:

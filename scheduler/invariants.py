@@ -31,6 +31,7 @@ from scheduler.types import (
     NEVER,
     PPM,
     Decision,
+    Drain,
     GiveUp,
     InvariantBroken,
     Lapse,
@@ -227,7 +228,7 @@ class _Check:
                     standing[number] = Standing.UNALLOCATED
                 case Return(attempt=number):
                     standing[number] = Standing.PROTECTED
-                case GiveUp(attempt=number):
+                case GiveUp(attempt=number) | Preempt(attempt=number) | Drain(attempt=number):
                     standing[number] = Standing.STOPPING
         return standing
 
@@ -265,7 +266,7 @@ class _Check:
         attempts, now = self.snapshot.attempts, self.snapshot.now
         matured = {action.attempt for action in self.decision.actions if isinstance(action, Mature)}
         for action in self.decision.actions:
-            if not isinstance(action, Mature | Lapse | Return):
+            if not isinstance(action, Mature | Lapse | Return | Drain):
                 continue
             row = self.attempt[action.attempt]
             standing, running_at = int(attempts.standing[row]), int(attempts.running_at[row])
@@ -275,6 +276,10 @@ class _Check:
                     right = standing == Standing.PROTECTED and over
                 case Lapse():
                     right = standing == Standing.FUNDED or action.attempt in matured
+                case Drain():
+                    emptying = set(np.flatnonzero(np.isin(self.snapshot.hosts.id, self.snapshot.draining)).tolist())
+                    right = standing in (Standing.FUNDED, Standing.UNALLOCATED) or action.attempt in matured
+                    right = right and not emptying.isdisjoint(self.sits[row])
                 case Return():
                     right = standing == Standing.UNALLOCATED and (action.standing == Standing.FUNDED) == over
                     right = right and action.attempt not in self.taken and int(attempts.contract_seconds[row]) > 0

@@ -120,7 +120,19 @@ class Shift:
     reason: Reason
 
 
-Action = Quarantine | GiveUp | Begin | Mature | Lapse | Return | Preempt | Start | Reserve | Release | Shift
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An attempt leaves a host that empties (R15): signal it now, kill it after the grace time.
+
+    Its standing is stopping from now on; resumable work is requeued, other work ends as preempted.
+    """
+
+    attempt: int
+    grace_seconds: int
+    reason: Reason
+
+
+Action = Quarantine | GiveUp | Begin | Mature | Lapse | Return | Preempt | Start | Reserve | Release | Shift | Drain
 
 
 @dataclass(frozen=True, slots=True)

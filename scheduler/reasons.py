@@ -25,6 +25,7 @@ class Code(StrEnum):
     NOT_RUNNING_IN_TIME = "not_running_in_time"
     HOST_LOST = "host_lost"
     HOST_SILENT = "host_silent"
+    DRAINED = "drained"
     # reservations
     RESERVED_HEAD = "reserved_head"
     RESERVED_START = "reserved_start"

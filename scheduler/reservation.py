@@ -20,7 +20,7 @@ from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
 from scheduler.starts import Trial
 from scheduler.timeline import NOT_EVER, Timeline
-from scheduler.types import NEVER, Code, IntArray, Reserve, Standing, reason
+from scheduler.types import NEVER, Code, IntArray, Reserve, reason
 
 MOST_TRIES = 8
 """Different heads that one child of the root tries in one decision."""
@@ -206,21 +206,13 @@ def _under_caps(timeline: Timeline, items: Items, item: int) -> np.ndarray[tuple
 
 
 def write_orders(board: Board) -> None:
-    """Last, when all starts are known: the orders to keep what was reserved and moved.
-
-    What started unallocated on its hosts in this very decision can be taken by it like the rest.
-    """
-    ids, pending = board.facts.hosts.id, board.facts.pending
-    made = {kept.booking.workload for kept in board.made}
-    board.actions += [order for workload, order in sorted(board.shifts.items()) if workload not in made]
+    """Last, the orders to keep what was reserved and moved."""
+    ids = board.facts.hosts.id
+    old = {kept.booking.workload for kept in board.book.by_zone.values() if kept not in board.made}
+    board.actions += [order for workload, order in sorted(board.shifts.items()) if workload in old]
     for kept in board.made:
         booking = kept.booking
-        fresh = {
-            int(pending.id[row])
-            for row, placement, standing, _ in board.fresh
-            if standing == Standing.UNALLOCATED and any(host in booking.places for host, _ in placement)
-        }
         placement = tuple(sorted((int(ids[host]), count) for host, count in booking.places.items()))
         why = reason(Code.RESERVED_HEAD, at=booking.at, hosts=len(placement), gpus=kept.gpus)
-        takings = tuple(sorted(booking.takings | fresh))
+        takings = tuple(sorted(booking.takings))
         board.actions.append(Reserve(booking.workload, booking.at, placement, takings, why))

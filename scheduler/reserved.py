@@ -36,14 +36,15 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
 def list_kept(board: Board, kept: Kept) -> frozenset[int]:
     """Attempts past their minimum that its licence covers: those named when it was made, and what came since.
 
-    Of what came since, those on its hosts: whatever their balance or priority (R12).
+    Of what came since, those on its hosts: whatever their balance or priority (R12). What starts in
+    the very second in which it was made counts as since: passes are told apart by the second alone.
     """
     attempts, booking = board.facts.attempts, kept.booking
     return frozenset(
         one
         for one, victim in board.pool.victims.items()
         if int(attempts.workload[one]) in booking.takings
-        or (int(attempts.decided_at[one]) > booking.made_at and not victim.on_host.keys().isdisjoint(booking.places))
+        or (int(attempts.decided_at[one]) >= booking.made_at and not victim.on_host.keys().isdisjoint(booking.places))
     )
 
 

@@ -140,6 +140,10 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
         f"Failed to start: not running after {say_span(n['waited_seconds'])}, limit {say_span(n['limit_seconds'])}."
     ),
     Code.HOST_LOST: lambda n: f"Decided anew: <host {n['host']}>, held for it, takes no attempts now.",
+    Code.DRAINED: lambda n: (
+        f"Stopped and requeued: <host {n['host']}> empties for repair, and it is "
+        + ("unallocated." if n["unallocated"] else "past its minimum runtime.")
+    ),
     Code.HOST_SILENT: lambda n: (
         f"<host {n['host']}> has not freed the GPUs of <attempt {n['attempt']}> "
         f"{say_span(n['silent_seconds'])} after the kill: unhealthy."

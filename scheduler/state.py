@@ -104,6 +104,7 @@ class State:
         self.charged = Table(snapshot.charged)
         self.unallocated = Table(snapshot.unallocated)
         self.bookings = None if snapshot.reserved is None else read_bookings(snapshot.reserved)
+        self.draining: set[int] = set(snapshot.draining.tolist())
         self.cancelled = _list_cancelled(snapshot)
         self.paths = list(snapshot.paths)
         self._path_numbers = {path: number for number, path in enumerate(self.paths)}
@@ -141,6 +142,7 @@ class State:
             unallocated=self.unallocated.to_record(),
             express=self.express.to_record(),
             takers=self.takers.to_record(),
+            draining=np.array(sorted(self.draining), dtype=np.int64),
             reserved=None if self.bookings is None else write_bookings(self.bookings, self.cancelled),
         )
 

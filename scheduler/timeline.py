@@ -105,16 +105,15 @@ def _gather_holds(board: Board) -> Holds:
     facts, now = board.facts, board.now
     rows: list[tuple[int, ...]] = []
     coming: dict[tuple[int, int], int] = {}  # GPUs still to be freed, by the workload that waits for them and host
-    attempts = facts.attempts
+    attempts, needed = facts.attempts, _list_needed(board)
     taker_of = {int(number): int(workload) for number, workload in zip(attempts.id, attempts.workload, strict=True)}
     for one in np.flatnonzero(facts.standing == Standing.STOPPING).tolist():
         taker = board.taken_for.get(one, taker_of.get(int(attempts.taker[one]), NEVER))
         for host, gpus in facts.places[one].items():
             coming[taker, host] = coming.get((taker, host), 0) + gpus
-            needed = _needed_by(board, taker, host)
-            spare = min(gpus, max(coming[taker, host] - needed, 0))
-            gone_at = max(int(attempts.stopping_at[one]), 0) + int(attempts.grace_seconds[one])
-            if one in board.taken_for:
+            spare = min(gpus, max(coming[taker, host] - needed.get((taker, host), 0), 0))
+            gone_at = int(attempts.stopping_at[one]) + int(attempts.grace_seconds[one])
+            if int(attempts.stopping_at[one]) == NEVER:  # told to stop in this decision
                 gone_at = now + board.policy.grace_allocated_seconds
             if spare and facts.schedulable[host]:
                 rows.append((host, spare, gone_at, 0, 0, NEVER, 1, 0, 0))
@@ -126,15 +125,16 @@ def _gather_holds(board: Board) -> Holds:
     return Holds(*table[:6], *(column.astype(bool) for column in table[6:]))
 
 
-def _needed_by(board: Board, workload: int, host: int) -> int:
-    """GPUs on a host that a held attempt, or a start of this decision, waits for."""
-    facts = board.facts
-    for one in np.flatnonzero(facts.held & (facts.attempts.workload == workload)).tolist():
-        return facts.places[one].get(host, 0)
-    for row, placement, _, _ in board.fresh:
-        if int(facts.pending.id[row]) == workload:
-            return dict(placement).get(host, 0) * int(facts.pending.gpus_per_replica[row])
-    return 0
+def _list_needed(board: Board) -> dict[tuple[int, int], int]:
+    """GPUs that held attempts and starts of this decision wait for, by workload id and host."""
+    facts, needed = board.facts, {}
+    for one in np.flatnonzero(facts.held).tolist():
+        for host, gpus in facts.places[one].items():
+            needed[int(facts.attempts.workload[one]), host] = gpus
+    for row, placement, _, takes in board.fresh:
+        for host, replicas in placement if takes else ():
+            needed[int(facts.pending.id[row]), host] = replicas * int(facts.pending.gpus_per_replica[row])
+    return needed
 
 
 def _hold_of_attempt(board: Board, one: int) -> list[tuple[int, ...]]:

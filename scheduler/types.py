@@ -13,7 +13,7 @@ Units, everywhere in this package:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scheduler.orders import Action as Action
 from scheduler.orders import Begin as Begin
 from scheduler.orders import Decision as Decision
+from scheduler.orders import Drain as Drain
 from scheduler.orders import GiveUp as GiveUp
 from scheduler.orders import Lapse as Lapse
 from scheduler.orders import Mature as Mature
@@ -263,6 +264,7 @@ class Snapshot:
     unallocated: Segments  # orders unallocated work among itself (R8)
     express: ExpressStarts
     takers: EndedTakers
+    draining: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # ids of hosts that empty (R15)
     reserved: Reserved | None = None  # None: who reads the decision keeps no reservations, so none are made
 
 

@@ -1,4 +1,4 @@
-"""R1 to R11 and R13 together: random histories, every decision checked by the invariants.
+"""R1 to R13 and R15 together: random histories, every decision checked by the invariants.
 
 `World.go` also takes each applied decision again and finds it empty.
 """
@@ -40,6 +40,8 @@ steps = st.one_of(
     st.tuples(st.just("cancel"), st.integers(0, 50)),
     st.tuples(st.just("checkpoint"), st.integers(0, 50)),
     st.tuples(st.just("cordon"), st.tuples(st.integers(0, 3), st.booleans())),
+    st.tuples(st.just("drain"), st.tuples(st.integers(0, 3), st.booleans())),
+    st.tuples(st.just("withdraw"), st.integers(0, 50)),
     st.tuples(st.just("budget"), st.tuples(st.sampled_from(["nlp", "vision"]), st.sampled_from([0, 5, 50]))),
 )
 
@@ -75,6 +77,12 @@ def do_step(world: World, name: str, value: Any) -> None:
         world.free_stopped()
     elif name == "cordon":
         events.cordon(world.state, 100 + value[0], schedulable=value[1])
+    elif name == "drain":
+        events.drain(world.state, 100 + value[0], stop=value[1])
+    elif name == "withdraw":
+        waiting = sorted(world.state.pending["id"].tolist())
+        if waiting:
+            events.withdraw(world.state, waiting[value % len(waiting)])
     elif name == "budget":
         world.budget(*value)
     else:

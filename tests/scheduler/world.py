@@ -318,6 +318,7 @@ def shuffle(snapshot: Snapshot, seed: int) -> Snapshot:
         unallocated=take(snapshot.unallocated),
         express=take(snapshot.express),
         takers=take(snapshot.takers),
+        draining=rng.permutation(snapshot.draining),
         reserved=_shuffle_reserved(snapshot, moved["hosts"], rng),
     )
 
