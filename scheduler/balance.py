@@ -262,12 +262,15 @@ class Funds:
     burst: list[int] = field(default_factory=list)  # cap in GPUs, NEVER: none
     order_unit: list[int] = field(default_factory=list)
     order_weight: list[int] = field(default_factory=list)
+    reserved: list[int] = field(default_factory=list)  # contracts of reservations, GPU-seconds (R12)
+    reserved_gpus: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by node: (from when, GPUs)
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
 
     def set_limits(self, now: int, policy: Policy) -> None:
         """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
         self.shares = list_present_shares(self.tree, now)
+        self.reserved = [0] * len(self.quotas)
         self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
         for node, (top, bottom) in enumerate(self.quotas):
             never = top == 0 or self.shares[node] == 0
@@ -297,39 +300,67 @@ class Funds:
         for node in path:
             self.express[node] += gpu_seconds
 
-    def find_obstacle(self, path: Sequence[int], gpus: int, contract: int) -> tuple[int, Code] | None:
+    def reserve(self, path: Sequence[int], contract: int, gpus: int, at: int, sign: int = 1) -> None:
+        """R12: a reservation's contract counts in R7's tests of others, its GPUs under the caps from its time on."""
+        self.version += 1
+        for node in path:
+            self.reserved[node] += sign * contract
+            if sign > 0:
+                self.reserved_gpus.setdefault(node, []).append((at, gpus))
+            else:
+                self.reserved_gpus[node].remove((at, gpus))
+
+    def find_lack(self, node: int, gpus: int, ends_at: int) -> int:
+        """GPUs that lack under the node's burst cap, for work whose minimum runtime ends then; 0: none."""
+        if self.burst[node] == NEVER:
+            return 0
+        soon = sum(count for at, count in self.reserved_gpus.get(node, ()) if at < ends_at)
+        return max(self.allocated[node] + gpus + soon - self.burst[node], 0)
+
+    def find_obstacle(self, path: Sequence[int], gpus: int, contract: int, ends_at: int) -> tuple[int, Code] | None:
         """The first node, top down, for which R7 does not fund a start of `contract` GPU-seconds."""
         for node in path:
             if self.never[node]:
                 return node, Code.NO_BUDGET
-            if self.usage[node] > self.positive_limit[node]:
+            if self.usage[node] + self.reserved[node] > self.positive_limit[node]:
                 return node, Code.UNFUNDED
         for node in path:
-            if self.burst[node] != NEVER and self.allocated[node] + gpus > self.burst[node]:
+            if self.find_lack(node, gpus, ends_at):
                 return node, Code.BURST_CAP
-            if self.usage[node] + contract > self.contract_limit[node]:
+            if self.usage[node] + self.reserved[node] + contract > self.contract_limit[node]:
                 return node, Code.CONTRACT_OVER_BALANCE
         return None
 
-    def can_fund(self, path: Sequence[int], gpus: int, contract: int) -> bool:
+    def can_fund(self, path: Sequence[int], gpus: int, contract: int, ends_at: int) -> bool:
         """R7 for a start: balance above 0, burst room, no balance below the overdraw limit."""
-        return self.find_obstacle(path, gpus, contract) is None
+        return self.find_obstacle(path, gpus, contract, ends_at) is None
 
-    def can_return(self, path: Sequence[int], gpus: int, remainder: int) -> bool:
+    def can_return(self, path: Sequence[int], gpus: int, remainder: int, ends_at: int) -> bool:
         """R6 for a return: balance above the margin, and R7 funds what is left of the contract."""
         for node in path:
-            if self.usage[node] > self.return_limit[node]:
+            if self.usage[node] + self.reserved[node] > self.return_limit[node]:
                 return False
-        return self.can_fund(path, gpus, remainder)
+        return self.can_fund(path, gpus, remainder, ends_at)
 
-    def can_express(self, path: Sequence[int], gpus: int, counted: int) -> bool:
+    def can_express(self, path: Sequence[int], gpus: int, counted: int, ends_at: int) -> bool:
         """R7, express: whatever the balance, under burst caps, within the express share."""
         for node in path:
-            if self.express[node] + counted > self.express_limit[node]:
-                return False
-            if self.burst[node] != NEVER and self.allocated[node] + gpus > self.burst[node]:
+            if self.express[node] + counted > self.express_limit[node] or self.find_lack(node, gpus, ends_at):
                 return False
         return True
+
+    def leads(self, node: int, charge: int, other: int, margin_ppm: int) -> bool:
+        """R9 (c): charged for `charge` GPU-seconds more, `node` still has the higher balance by the margin.
+
+        Exact: U'/Q' - (U + charge)/Q >= margin, on whole numbers. Who is never funded never leads,
+        and is led by everybody else.
+        """
+        if self.never[node] or self.never[other]:
+            return not self.never[node]
+        top, bottom = self.quotas[node]
+        other_top, other_bottom = self.quotas[other]
+        ahead = self.usage[other] * other_bottom * top - (self.usage[node] + charge) * bottom * other_top
+        return PPM * ahead >= margin_ppm * top * other_top
 
     def balance_ppm(self, node: int) -> int | None:
         """Balance b = (Q - U) / Q in ppm, rounded down; None: never funded."""

@@ -10,12 +10,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.balance import Capacity, Funds, Tree, build_tree, compute_quotas, prepare_order
+from scheduler.book import Book, Kept
 from scheduler.facts import GONE, Facts, find_allocated
 from scheduler.limits import Limits
-from scheduler.placement import Floor
+from scheduler.placement import Floor, Placement
 from scheduler.preemption import Pool, Victim, count_lost
 from scheduler.state import is_allocated
-from scheduler.types import NEVER, Action, BoolArray, IntArray, Policy, Segments, Snapshot, Standing
+from scheduler.types import (
+    NEVER,
+    Action,
+    BoolArray,
+    Code,
+    IntArray,
+    Policy,
+    Release,
+    Segments,
+    Shift,
+    Snapshot,
+    Standing,
+    reason,
+)
 from scheduler.usage import Rows, Window, clip_rows, measure_unserved, sum_groups, sum_paths
 
 
@@ -37,10 +51,18 @@ class Board:
     share_order: tuple[list[int], list[int]]
     floor: Floor
     pool: Pool
+    book: Book
     started: BoolArray  # by row of Pending
     banned: frozenset[int]  # authors who take nothing now
     actions: list[Action]
     taken_for: dict[int, int] = field(default_factory=dict)  # victim index: workload id
+    returned: set[int] = field(default_factory=set)  # attempts, by index, that return in this decision
+    fresh: list[tuple[int, Placement, Standing, bool]] = field(default_factory=list)  # row, hosts, standing, takes
+    turns: int = 0  # starts and returns so far
+    made: list[Kept] = field(default_factory=list)  # reservations of this decision
+    shifts: dict[int, Shift] = field(default_factory=dict)  # by workload: reservations that express starts moved
+    too_large: dict[int, int] = field(default_factory=dict)  # row of Pending: longest contract that would do
+    lapsed_now: set[int] = field(default_factory=set)  # made room under a cap: they don't return at once
     _limits: tuple[int, Limits] | None = None
 
     def limits(self) -> Limits:
@@ -78,6 +100,20 @@ class Board:
         self.floor.change(host, free=-gpus, kept=gpus if allocated else 0)
         self.pool.touch(host)
 
+    def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
+        """R9 (c): branches with funded work past its minimum that the project's path leads, once charged."""
+        below, tree = self.pool.funded_below, self.tree
+        if not below:
+            return ()
+        return tuple(
+            sibling
+            for node in self.path(project)
+            for sibling in tree.children[tree.parent[node]]
+            if sibling != node
+            and below.get(sibling)
+            and self.funds.leads(node, gpu_seconds, sibling, self.policy.licence_margin_ppm)
+        )
+
     def make_victim(self, attempt: int) -> Victim:
         """The attempt as the pool knows it."""
         facts, attempts = self.facts, self.facts.attempts
@@ -90,7 +126,20 @@ class Board:
         )
         lapsed = bool(attempts.lapsed[attempt]) or int(attempts.standing[attempt]) != Standing.UNALLOCATED
         project, priority = int(attempts.project[attempt]), int(attempts.priority[attempt])
-        return Victim(attempt, project, priority, lapsed, lost, facts.places[attempt])
+        funded = int(facts.standing[attempt]) == Standing.FUNDED
+        path = self.tree.path_of[project]
+        return Victim(attempt, project, priority, lapsed, lost, facts.places[attempt], path, funded)
+
+    def ends_at(self, contract_seconds: int, taking: bool = False) -> int:
+        """R12: by when a start now has surely run its minimum: a minute to start, the grace time if it takes."""
+        grace = max(self.policy.grace_allocated_seconds, self.policy.grace_unallocated_seconds) if taking else 0
+        return self.now + grace + self.policy.start_allowance_seconds + contract_seconds
+
+    def remainder_ends_at(self, attempt: int) -> int:
+        """The same for what is left of an attempt's minimum runtime."""
+        running = int(self.facts.attempts.running_at[attempt]) != NEVER
+        left = self.remaining(attempt)
+        return self.now + left if running else self.ends_at(left)
 
     def remaining(self, attempt: int) -> int:
         """Seconds of minimum runtime that the attempt has not served yet."""
@@ -125,13 +174,32 @@ def lay_out(facts: Facts) -> Board:
         share_order=prepare_order(tree, funds.shares),
         floor=floor,
         pool=Pool(floor, largest),
+        book=Book(floor, funds, policy),
         started=np.zeros(len(facts.pending.id), dtype=bool),
         banned=find_banned(facts),
         actions=facts.actions,
     )
-    for attempt in np.flatnonzero(unallocated).tolist():
+    for attempt in np.flatnonzero(unallocated | (facts.standing == Standing.FUNDED)).tolist():
         board.pool.add(board.make_victim(attempt))
+    _open_book(board)
     return board
+
+
+def _open_book(board: Board) -> None:
+    """Reservations that stand; one that has lost a host is over, and may be made anew (R12)."""
+    facts = board.facts
+    row_of = {int(workload): row for row, workload in enumerate(facts.pending.id)}
+    for booking in facts.bookings:
+        lost = [host for host in sorted(booking.places) if not facts.schedulable[host]]
+        if lost:
+            why = reason(Code.RESERVED_HOST_LOST, host=int(facts.hosts.id[lost[0]]))
+            board.actions.append(Release(booking.workload, why))
+        else:
+            row = row_of[booking.workload]
+            pending = facts.pending
+            gpus = int(pending.replicas[row] * pending.gpus_per_replica[row])
+            seconds = int(pending.min_runtime_seconds[row])
+            board.book.add(Kept(booking, row, board.path(int(pending.project[row])), gpus, seconds))
 
 
 def _list_paths(snapshot: Snapshot, tree: Tree) -> list[tuple[int, ...]]:

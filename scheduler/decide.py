@@ -9,26 +9,27 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.board import Board, lay_out
+from scheduler.candidates import (
+    Shapes,
+    add_returns,
+    find_allowed,
+    find_express,
+    find_fundable,
+    find_room,
+    gather_pending,
+)
+from scheduler.effects import lapse_unfunded
 from scheduler.facts import (
     Facts,
     begin_emptied,
+    drain_hosts,
     give_up_hopeless,
     mature_contracts,
     quarantine_silent_hosts,
     read_facts,
 )
-from scheduler.starts import (
-    ExpressTrial,
-    FreeTrial,
-    Shapes,
-    Trial,
-    add_returns,
-    find_express,
-    find_free_runners,
-    find_fundable,
-    gather_pending,
-    lapse_unfunded,
-)
+from scheduler.reservation import reserve_for_heads, write_orders
+from scheduler.starts import ExpressTrial, FreeTrial, Trial
 from scheduler.state import State, check_facts
 from scheduler.types import BoolArray, Decision, IntArray, Policy, Snapshot
 from scheduler.waits import list_balances, list_waits
@@ -37,25 +38,33 @@ from scheduler.waits import list_balances, list_waits
 def decide(state: State | Snapshot, policy: Policy) -> Decision:
     """What to do now, with a reason for every action and every wait."""
     facts = _read(state, policy)
-    # 1. End what can't go on; assign what has been emptied; let contracts mature (R4, R10, R11).
+    # 1. End what can't go on; assign what is free; let contracts mature; empty what drains (R4, R10, R11, R15).
     quarantine_silent_hosts(facts)
     give_up_hopeless(facts)
     begin_emptied(facts)
     mature_contracts(facts)
+    drain_hosts(facts)
     # 2. Count quotas, usage and free GPUs (R1 to R3).
     board = lay_out(facts)
     shapes = Shapes(board)
     # 3. Past-minimum work without balance lapses (R6).
     lapse_unfunded(board)
-    # 4. Express starts, then funded starts and returns; standings follow, until nothing changes (R8).
+    # 4. Reserved workloads whose time has come (R8, R12).
+    _start_reserved(board)
+    # 5. Express starts, then funded starts and returns; standings and licences follow, until nothing changes (R8).
     while True:
+        before = board.turns
         _walk_express(board, shapes)
         _walk_funded(board, shapes)
-        if not lapse_unfunded(board):
+        licences = board.turns != before and board.pool.has_funded()
+        if not lapse_unfunded(board) and not licences:
             break
-    # 5. Unallocated work on what is left free (R8).
+    # 6. Hosts and times for heads that could not start (R12).
+    reserve_for_heads(board, shapes)
+    # 7. Unallocated work on what is left free (R8).
     _walk_free(board, shapes)
-    # 6. Say why the others wait, and where the balances stand (R16).
+    write_orders(board)
+    # 8. Say why the others wait, and where the balances stand (R16).
     waits = list_waits(board, shapes)
     return Decision(facts.now, tuple(board.actions), waits, list_balances(board), policy)
 
@@ -67,16 +76,11 @@ def _read(state: State | Snapshot, policy: Policy) -> Facts:
     return read_facts(state, policy)
 
 
-def _room(board: Board, takeable: bool) -> IntArray:
-    free = np.array(board.floor.free, dtype=np.int64)
-    return free + np.array(board.floor.takeable, dtype=np.int64) if takeable else free
-
-
 def _choose(wanted: BoolArray, board: Board, shapes: Shapes, takeable: bool) -> IntArray:
     """Rows of pending workloads that are wanted and that the hosts could hold."""
     if not wanted.any():
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(wanted & shapes.can_hold(_room(board, takeable)))
+    return np.flatnonzero(wanted & shapes.can_hold(find_room(board, takeable, licensed=takeable)))
 
 
 def _walk_express(board: Board, shapes: Shapes) -> None:
@@ -86,13 +90,25 @@ def _walk_express(board: Board, shapes: Shapes) -> None:
 
 
 def _walk_funded(board: Board, shapes: Shapes) -> None:
-    items = gather_pending(board, _choose(find_fundable(board), board, shapes, takeable=True))
+    fundable = find_fundable(board)
+    if board.policy.save_for_head:  # a head that can't start matters, too (R12)
+        rows = np.flatnonzero(fundable & shapes.can_hold(board.facts.hosts.gpus))
+    else:
+        rows = _choose(fundable, board, shapes, takeable=True)
+    items = gather_pending(board, rows)
     add_returns(board, items)
     if len(items):
         Trial(board, items).run()
 
 
+def _start_reserved(board: Board) -> None:
+    """In the order in which they were made; one that can't start yet keeps its hosts."""
+    for kept in list(board.book.by_zone.values()):
+        if kept.booking.at <= board.now:
+            Trial(board, gather_pending(board, np.array([kept.row], dtype=np.int64))).run()
+
+
 def _walk_free(board: Board, shapes: Shapes) -> None:
-    rows = _choose(find_free_runners(board), board, shapes, takeable=False)
+    rows = _choose(find_allowed(board), board, shapes, takeable=False)
     if len(rows):
         FreeTrial(board, gather_pending(board, rows)).run()

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scheduler.bookings import Booking
 from scheduler.state import State
 from scheduler.types import (
     NEVER,
     Action,
     Begin,
     Decision,
+    Drain,
     GiveUp,
     Lapse,
     Mature,
     Policy,
     Preempt,
     Quarantine,
+    Release,
+    Reserve,
     Return,
+    Shift,
     Standing,
     Start,
 )
@@ -49,8 +54,36 @@ def submit(state: State, row: Mapping[str, int | bool]) -> None:
 
 
 def withdraw(state: State, workload: int) -> None:
-    """A pending workload is cancelled before any attempt."""
-    state.pending.remove([state.pending.find("id", workload)])
+    """A pending workload is cancelled before any attempt; with a reservation that is remembered (R12)."""
+    row = state.pending.find("id", workload)
+    if unbook(state, workload):
+        state.cancelled.append((int(state.pending["author"][row]), state.now))
+    state.pending.remove([row])
+
+
+def unbook(state: State, workload: int) -> bool:
+    """The workload's reservation, if it has one, is over."""
+    kept = [booking for booking in state.bookings or [] if booking.workload != workload]
+    had = len(kept) < len(state.bookings or [])
+    if had:
+        state.bookings = kept
+    return had
+
+
+def book(state: State, action: Reserve) -> None:
+    """A reservation is kept."""
+    if state.bookings is not None:
+        number = max((booking.id for booking in state.bookings), default=0) + 1
+        places = {state.hosts.find("id", host): replicas for host, replicas in action.placement}
+        takings = frozenset(action.takings)
+        state.bookings.append(Booking(number, action.workload, action.at, state.now, False, places, takings))
+
+
+def shift(state: State, action: Shift) -> None:
+    """Express starts have moved a reservation's time."""
+    for booking in state.bookings or []:
+        if booking.workload == action.workload:
+            booking.at, booking.moved = action.at, True
 
 
 def run(state: State, attempt: int) -> None:
@@ -68,6 +101,12 @@ def cordon(state: State, host: int, schedulable: bool = False) -> None:
     hosts = state.hosts
     hosts["schedulable"][hosts.find("id", host)] = schedulable
     state.capacity.add({"at": state.now, "gpus": int(hosts["gpus"][hosts["schedulable"]].sum())})
+
+
+def drain(state: State, host: int, stop: bool = False) -> None:
+    """A host is to be emptied: cordoned by a person, or unhealthy; or no longer (R15)."""
+    (state.draining.discard if stop else state.draining.add)(host)
+    cordon(state, host, schedulable=stop)
 
 
 def stop(state: State, attempt: int, grace_seconds: int, taker: int = NEVER) -> None:
@@ -155,8 +194,10 @@ def _apply_one(state: State, action: Action, policy: Policy) -> None:
     match action:
         case Start():
             _start(state, action, policy)
-        case Preempt(attempt=attempt, grace_seconds=grace):
+        case Preempt(attempt=attempt, grace_seconds=grace) | Drain(attempt=attempt, grace_seconds=grace):
             stop(state, attempt, grace)
+        case Reserve() | Release() | Shift():
+            _keep(state, action)
         case Quarantine(host=host):
             cordon(state, host)
         case GiveUp(attempt=attempt, requeue=True):
@@ -168,20 +209,28 @@ def _apply_one(state: State, action: Action, policy: Policy) -> None:
             attempts["segments_at"][index] = attempts["segment_at"][index] = state.now
         case Mature(attempt=attempt, at=at):
             change_standing(state, attempts.find("id", attempt), Standing.FUNDED, at)
-        case Lapse(attempt=attempt):
+        case Lapse(attempt=attempt) | Return(attempt=attempt):
             index = attempts.find("id", attempt)
-            change_standing(state, index, Standing.UNALLOCATED, state.now)
-            attempts["lapsed"][index] = True
-        case Return(attempt=attempt, standing=standing):
-            index = attempts.find("id", attempt)
+            standing = action.standing if isinstance(action, Return) else Standing.UNALLOCATED
             change_standing(state, index, standing, state.now)
-            attempts["lapsed"][index] = False
+            attempts["lapsed"][index] = isinstance(action, Lapse)
+
+
+def _keep(state: State, action: Reserve | Release | Shift) -> None:
+    match action:
+        case Reserve():
+            book(state, action)
+        case Release(workload=workload):
+            unbook(state, workload)
+        case Shift():
+            shift(state, action)
 
 
 def _start(state: State, action: Start, policy: Policy) -> None:
     pending = state.pending.find("id", action.workload)
     row = state.pending.row(pending)
     state.pending.remove([pending])
+    unbook(state, action.workload)
     attempt = state.next_attempt
     state.next_attempt += 1
     at = NEVER if action.victims else state.now

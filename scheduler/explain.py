@@ -24,11 +24,11 @@ def _tell_balance(board: Board, project: int, name: str = "balance_ppm") -> dict
     return {name: min(known)} if known and len(known) == len(balances) else {}
 
 
-def why_start(board: Board, items: Items, item: int, express: bool) -> Reason:
-    """Funded or express, at which balance."""
+def why_start(board: Board, items: Items, item: int, code: Code) -> Reason:
+    """Funded, express or reserved, at which balance."""
     project = items.project[item]
     return reason(
-        Code.EXPRESS if express else Code.FUNDED,
+        code,
         project=_name_project(board, project),
         gpus=items.gpus[item],
         min_runtime_seconds=items.contract_seconds[item],
@@ -42,15 +42,21 @@ def why_unallocated(board: Board, items: Items, item: int) -> Reason:
     numbers = {"project": _name_project(board, project), "gpus": items.gpus[item]}
     if items.contract_seconds[item] == 0:
         return reason(Code.ZERO_MIN_RUNTIME, **numbers)
+    contract, ends_at = items.contract_seconds[item], board.ends_at(items.contract_seconds[item])
+    if board.funds.can_fund(board.path(project), items.gpus[item], contract * items.gpus[item], ends_at):
+        return reason(Code.UNRESERVED_START, **numbers)
     return reason(Code.UNFUNDED_START, **numbers, **_tell_balance(board, project))
 
 
 def why_taken(board: Board, items: Items, item: int, attempt: int) -> Reason:
-    """Who takes, both balances, and what the victim had run and loses."""
+    """Who takes, by which licence, both balances, and what the victim had run and loses."""
     attempts, project = board.facts.attempts, int(board.facts.attempts.project[attempt])
-    running_at = int(attempts.running_at[attempt])
+    running_at, victim = int(attempts.running_at[attempt]), board.pool.victims[attempt]
+    code = Code.TAKEN
+    if victim.funded:
+        code = Code.TAKEN_LOWER_PRIORITY if project == items.project[item] else Code.TAKEN_LESS_DESERVING
     return reason(
-        Code.TAKEN,
+        code,
         taker_workload=items.workload[item],
         taker_project=_name_project(board, items.project[item]),
         **_tell_balance(board, items.project[item], "taker_balance_ppm"),
@@ -58,7 +64,7 @@ def why_taken(board: Board, items: Items, item: int, attempt: int) -> Reason:
         **_tell_balance(board, project),
         ran_seconds=max(board.now - running_at, 0) if running_at != NEVER else 0,
         min_runtime_seconds=int(attempts.contract_seconds[attempt]),
-        lost_gpu_seconds=board.pool.victims[attempt].lost_gpu_seconds,
+        lost_gpu_seconds=victim.lost_gpu_seconds,
     )
 
 
@@ -70,6 +76,12 @@ def why_return(board: Board, project: int, left_seconds: int) -> Reason:
         left_seconds=left_seconds,
         **_tell_balance(board, project),
     )
+
+
+def why_makes_room(board: Board, attempt: int, workload: int) -> Reason:
+    """R7: under a burst cap, for a reservation whose time has come."""
+    project = int(board.facts.attempts.project[attempt])
+    return reason(Code.BURST_ROOM, project=_name_project(board, project), for_workload=workload)
 
 
 def why_lapse(board: Board, project: int) -> Reason:

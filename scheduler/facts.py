@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.bookings import Booking, read_bookings
 from scheduler.state import is_allocated
 from scheduler.types import (
     NEVER,
@@ -19,6 +20,7 @@ from scheduler.types import (
     Begin,
     BoolArray,
     Code,
+    Drain,
     GiveUp,
     Hosts,
     IntArray,
@@ -53,6 +55,7 @@ class Facts:
     standing: IntArray
     held: BoolArray  # GPUs are being emptied for it
     schedulable: BoolArray  # by host
+    bookings: list[Booking]  # reservations, in the order made
     actions: list[Action] = field(default_factory=list)
 
 
@@ -90,7 +93,16 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
         standing=attempts.standing.copy(),
         held=attempts.segments_at == NEVER,
         schedulable=hosts.schedulable.copy(),
+        bookings=_read_bookings(snapshot, new_host.tolist()),
     )
+
+
+def _read_bookings(snapshot: Snapshot, new_host: list[int]) -> list[Booking]:
+    """The reservations of workloads that wait, their hosts named as the sorted table does."""
+    if snapshot.reserved is None:
+        return []
+    waiting = set(snapshot.pending.id.tolist())
+    return [one.copy(new_host) for one in read_bookings(snapshot.reserved) if one.workload in waiting]
 
 
 def quarantine_silent_hosts(facts: Facts) -> None:
@@ -169,6 +181,22 @@ def mature_contracts(facts: Facts) -> None:
         why = reason(Code.CONTRACT_DONE, min_runtime_seconds=int(attempts.contract_seconds[attempt]))
         facts.actions.append(Mature(int(attempts.id[attempt]), int(ends_at[attempt]), why))
         facts.standing[attempt] = Standing.FUNDED
+
+
+def drain_hosts(facts: Facts) -> None:
+    """R15: on a host that empties, protection is kept to its end; all other attempts stop now."""
+    attempts, policy = facts.attempts, facts.policy
+    emptying = np.isin(facts.hosts.id, facts.snapshot.draining)
+    there = np.unique(facts.place_attempt[emptying[facts.place_host]])
+    for attempt in there.tolist():
+        standing = int(facts.standing[attempt])
+        if standing in (Standing.FUNDED, Standing.UNALLOCATED) and not facts.held[attempt]:
+            host = min(host for host in facts.places[attempt] if emptying[host])
+            free = standing == Standing.UNALLOCATED
+            grace = policy.grace_unallocated_seconds if free else policy.grace_allocated_seconds
+            why = reason(Code.DRAINED, host=int(facts.hosts.id[host]), unallocated=free)
+            facts.actions.append(Drain(int(attempts.id[attempt]), grace, why))
+            facts.standing[attempt] = Standing.STOPPING
 
 
 def find_unallocated(facts: Facts) -> IntArray:

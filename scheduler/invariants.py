@@ -5,14 +5,15 @@
 1. A workload starts at most once, and only if it waits or was given up for a lost host.
 2. A gang is placed whole, on schedulable hosts, and no host is over-committed, even if no
    victim frees more than what it has there (R10, R13).
-3. Victims are unallocated, not stopping, taken once, as whole gangs, by a funded start of this
-   decision; nobody takes lapsed work of its own project of like or higher priority, unless
-   express (R9).
+3. Victims are unallocated, or funded and licensed at the balances that the asker met; not
+   stopping, taken once, as whole gangs, by a funded start of this decision; nobody takes lapsed
+   work of its own project of like or higher priority, unless express (R9).
 4. Without any one of its victims the asking gang would not fit where it is placed.
 5. A charged start or return leaves every project on its path within its limits: burst cap,
    overdraw, share now above 0 (R7).
 6. Standings change only as R4 to R6 allow.
 7. Every pending workload starts or has exactly one reason to wait (R16).
+8, 9. Reservations: see `promises` (R12).
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from collections import Counter
 import numpy as np
 
 from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_present_shares, value_at
+from scheduler.promises import check_promises, list_kept_licences
+from scheduler.recount import Ask, Recount
 from scheduler.state import State
 from scheduler.types import (
     ALLOCATED,
     NEVER,
     PPM,
     Decision,
+    Drain,
     GiveUp,
     InvariantBroken,
     Lapse,
@@ -61,6 +65,7 @@ class _Check:
             for number, action in self.given_up.items()
             if action.requeue
         }
+        self.kept = list_kept_licences(snapshot)  # R12
         self.sits: list[dict[int, int]] = [{} for _ in self.attempt]
         rows = snapshot.placements
         gpus = snapshot.attempts.gpus_per_replica[rows.attempt] * rows.replicas
@@ -75,6 +80,7 @@ class _Check:
         self.check_funds()
         self.check_standings()
         self.check_waits()
+        check_promises(self.snapshot, self.decision)
 
     def shape(self, start: Start) -> tuple[int, int, int, int]:
         """(replicas, GPUs of each, project, priority) of what starts."""
@@ -141,14 +147,36 @@ class _Check:
             _, _, project, priority = self.shape(start)
             for victim in start.victims:
                 row = self.attempt[victim]
-                if victim not in lapsing and int(attempts.standing[row]) != Standing.UNALLOCATED:
-                    raise InvariantBroken(f"3: attempt {victim} is taken but is not unallocated")
+                if not self._past_minimum(row) or int(attempts.standing[row]) == Standing.STOPPING:
+                    raise InvariantBroken(f"3: attempt {victim} is taken but is protected or stopping")
                 lapsed = victim in lapsing or bool(attempts.lapsed[row])
                 own = int(attempts.project[row]) == project and int(attempts.priority[row]) >= priority
-                if lapsed and own and not start.express:
+                kept = victim in self.kept.get(start.workload, ())
+                if lapsed and own and not start.express and not kept:
                     raise InvariantBroken(f"3: workload {start.workload} takes its own project's attempt {victim}")
                 if self.taken[victim].taker != start.workload:
                     raise InvariantBroken(f"3: attempt {victim} is taken for another workload")
+
+        recount = Recount(self.snapshot, self.decision, self.kept) if self.taken else None
+        if recount and (wrong := recount.find_unlicensed(self._list_asks())):
+            raise InvariantBroken(f"3: workload {wrong[0]} takes attempt {wrong[1]} without a licence")
+
+    def _past_minimum(self, row: int) -> bool:
+        attempts, running_at = self.snapshot.attempts, int(self.snapshot.attempts.running_at[row])
+        over = running_at != NEVER and running_at + int(attempts.contract_seconds[row]) <= self.snapshot.now
+        return int(attempts.standing[row]) != Standing.PROTECTED or over
+
+    def _list_asks(self) -> dict[int, Ask]:
+        asks = {}
+        for start in self.starts:
+            replicas, gpus, project, priority = self.shape(start)
+            asks[start.workload] = project, priority, replicas * gpus * self._contract(start), replicas * gpus
+        return asks
+
+    def _contract(self, start: Start) -> int:
+        if start.workload in self.pending:
+            return int(self.snapshot.pending.min_runtime_seconds[self.pending[start.workload]])
+        return int(self.snapshot.attempts.contract_seconds[self.requeued[start.workload]])
 
     def check_need(self) -> None:
         for start in self.starts:
@@ -200,7 +228,7 @@ class _Check:
                     standing[number] = Standing.UNALLOCATED
                 case Return(attempt=number):
                     standing[number] = Standing.PROTECTED
-                case GiveUp(attempt=number):
+                case GiveUp(attempt=number) | Preempt(attempt=number) | Drain(attempt=number):
                     standing[number] = Standing.STOPPING
         return standing
 
@@ -221,18 +249,16 @@ class _Check:
         told = {(one.project, one.own): one.usage_gpu_seconds for one in self.decision.balances}
         express = Counter[int]()
         for start in self.starts:
-            if start.express:
+            if start.express or start.workload in self.kept:  # funded already, or by another rule
                 express.update(tree.path_of[self.shape(start)[2]])
         for start in self.starts:
-            if start.standing == Standing.PROTECTED and not start.express:
-                for node in tree.path_of[self.shape(start)[2]]:
-                    top, bottom = quotas[node]
-                    name = int(self.snapshot.projects.id[tree.project_of[node]])
-                    used = told[name, tree.is_own(node)]
-                    if node not in express and used * PPM * bottom > (PPM + policy.overdraw_limit_ppm) * top:
-                        raise InvariantBroken(
-                            f"5: project {name} is charged {used} GPU-seconds, beyond its overdraw limit"
-                        )
+            usual = start.standing == Standing.PROTECTED and not start.express and start.workload not in self.kept
+            for node in tree.path_of[self.shape(start)[2]] if usual else ():
+                top, bottom = quotas[node]
+                name = int(self.snapshot.projects.id[tree.project_of[node]])
+                used = told[name, tree.is_own(node)]
+                if node not in express and used * PPM * bottom > (PPM + policy.overdraw_limit_ppm) * top:
+                    raise InvariantBroken(f"5: project {name} is charged {used} GPU-seconds, beyond its overdraw limit")
 
     # ------------------------------------------------ standings and waits
 
@@ -240,7 +266,7 @@ class _Check:
         attempts, now = self.snapshot.attempts, self.snapshot.now
         matured = {action.attempt for action in self.decision.actions if isinstance(action, Mature)}
         for action in self.decision.actions:
-            if not isinstance(action, Mature | Lapse | Return):
+            if not isinstance(action, Mature | Lapse | Return | Drain):
                 continue
             row = self.attempt[action.attempt]
             standing, running_at = int(attempts.standing[row]), int(attempts.running_at[row])
@@ -250,6 +276,10 @@ class _Check:
                     right = standing == Standing.PROTECTED and over
                 case Lapse():
                     right = standing == Standing.FUNDED or action.attempt in matured
+                case Drain():
+                    emptying = set(np.flatnonzero(np.isin(self.snapshot.hosts.id, self.snapshot.draining)).tolist())
+                    right = standing in (Standing.FUNDED, Standing.UNALLOCATED) or action.attempt in matured
+                    right = right and not emptying.isdisjoint(self.sits[row])
                 case Return():
                     right = standing == Standing.UNALLOCATED and (action.standing == Standing.FUNDED) == over
                     right = right and action.attempt not in self.taken and int(attempts.contract_seconds[row]) > 0

@@ -42,8 +42,9 @@ class Floor:
         self.free = [size if open_ else 0 for size, open_ in zip(self.gpus, self.schedulable, strict=True)]
         self.kept = [0] * len(self.gpus)  # GPUs of allocated work, held for included
         self.takeable = [0] * len(self.gpus)  # GPUs of work that can be taken
-        self._heaps: list[dict[int, list[int]]] = [{}, {}, {}, {}]
-        self._levels: list[list[int]] = [[], [], [], []]
+        self.zone = [0] * len(self.gpus)  # 0: nobody's; else the reservation that keeps the host
+        self._heaps: dict[tuple[int, int], dict[int, list[int]]] = {}  # by zone and kind, then free GPUs
+        self._levels: dict[tuple[int, int], list[int]] = {}
 
     def index_hosts(self) -> None:
         """Call once, when the facts are in; `change` keeps the index from then on."""
@@ -61,43 +62,59 @@ class Floor:
         self.takeable[host] += takeable
         self._file(host)
 
+    def set_zone(self, host: int, zone: int) -> None:
+        """The host is kept for another reservation, or for none."""
+        if self.zone[host] != zone:
+            self.zone[host] = zone
+            self._file(host)
+
     def _file(self, host: int) -> None:
         free = self.free[host]
         if free > 0:
-            kind = self.kind(host)
-            heap = self._heaps[kind].get(free)
+            name = self.zone[host], self.kind(host)
+            heap = self._heaps.setdefault(name, {}).get(free)
             if heap is None:
-                heap = self._heaps[kind][free] = []
-                insort(self._levels[kind], free)
+                heap = self._heaps[name][free] = []
+                insort(self._levels.setdefault(name, []), free)
             heappush(heap, host)
 
-    def find_host(self, gpus: int, kinds: Sequence[int]) -> int | None:
-        """The best host with `gpus` free together, or None."""
+    def find_host(self, gpus: int, kinds: Sequence[int], zones: Sequence[int] = (0,)) -> int | None:
+        """The best host with `gpus` free together in those zones, or None."""
         for kind in kinds:
-            levels = self._levels[kind]
-            at = bisect_left(levels, gpus)
-            while at < len(levels):
-                heap = self._heaps[kind][levels[at]]
-                while heap and (self.free[heap[0]] != levels[at] or self.kind(heap[0]) != kind):
-                    heappop(heap)
-                if heap:
-                    return heap[0]
-                del self._heaps[kind][levels[at]]
-                del levels[at]
+            found = [one for zone in zones if (one := self._find_in((zone, kind), gpus)) is not None]
+            if found:
+                return min(found)[1]
         return None
 
-    def find_place(self, replicas: int, gpus: int, kinds: Sequence[int]) -> Placement | None:
+    def _find_in(self, name: tuple[int, int], gpus: int) -> tuple[int, int] | None:
+        """(free GPUs, host) of the fullest host of a zone and kind that has enough."""
+        levels = self._levels.get(name, [])
+        at = bisect_left(levels, gpus)
+        while at < len(levels):
+            heap = self._heaps[name][levels[at]]
+            while heap and (self.free[heap[0]] != levels[at] or (self.zone[heap[0]], self.kind(heap[0])) != name):
+                heappop(heap)
+            if heap:
+                return levels[at], heap[0]
+            del self._heaps[name][levels[at]]
+            del levels[at]
+        return None
+
+    def find_place(
+        self, replicas: int, gpus: int, kinds: Sequence[int], zones: Sequence[int] = (0,)
+    ) -> Placement | None:
         """A place for the whole gang on free GPUs, or None.
 
         On one host if one can hold it all; else on the fewest hosts of one topology block
         that can, the tightest such block first; else over the blocks with most room.
         """
-        host = self.find_host(replicas * gpus, kinds)
+        host = self.find_host(replicas * gpus, kinds, zones)
         if host is not None:
             return ((host, replicas),)
         if replicas == 1:
             return None
         slots = np.array(self.free, dtype=np.int64) // gpus
+        slots[~np.isin(np.array(self.zone, dtype=np.int64), zones)] = 0
         if int(slots.sum()) < replicas:
             return None
         rank = [0, 0, 0, 0]

@@ -38,12 +38,18 @@ class Policy:
     express_share_ppm: int = 50_000
     leaf_order: tuple[str, ...] = LEAF_KEYS
     unallocated_cap_gpus: int | None = None
+    licence_floor_seconds: int = 1800
+    licence_margin_ppm: int = 20_000
     lost_cap_seconds: int = HOUR
     grace_allocated_seconds: int = 60
     grace_unallocated_seconds: int = 10
     silence_seconds: int = 120
     host_gone_seconds: int = 60
     taker_ban_seconds: int = HOUR
+    reservations_most: int = 4
+    start_allowance_seconds: int = 60
+    reservation_ban_seconds: int = DAY
+    save_for_head: int = 0
     min_runtime_min_seconds: int = 0
     min_runtime_max_seconds: int = 8 * HOUR
 
@@ -74,6 +80,12 @@ POLICY_BOUNDS: dict[str, Bound] = {
     "unallocated_cap_gpus": Bound(
         0, 1_000_000, "GPUs", "Most GPUs that one project runs unallocated (R8).", optional=True
     ),
+    "licence_floor_seconds": Bound(
+        0, 8 * HOUR, "s", "What a contract counts as at least when it asks for another branch's funded GPUs (R9)."
+    ),
+    "licence_margin_ppm": Bound(
+        1_000, 1_000_000, "ppm", "By how much balance it must lead, once charged, to take them (R9)."
+    ),
     "lost_cap_seconds": Bound(0, DAY, "s", "Most time since a checkpoint that counts as lost by a preemption (R10)."),
     "grace_allocated_seconds": Bound(
         0, HOUR, "s", "From the warning signal to the kill, for allocated attempts (R11)."
@@ -84,6 +96,14 @@ POLICY_BOUNDS: dict[str, Bound] = {
     "silence_seconds": Bound(10, HOUR, "s", "A host that has not freed killed work for this long is unhealthy (R11)."),
     "host_gone_seconds": Bound(30, HOUR, "s", "A host that is unheard for this long is gone (R15)."),
     "taker_ban_seconds": Bound(0, 7 * DAY, "s", "How long an author who wastes what was taken takes nothing (R11)."),
+    "reservations_most": Bound(0, 64, "reservations", "Most reservations at once; 0 switches them off (R12)."),
+    "start_allowance_seconds": Bound(0, HOUR, "s", "What a reservation's time allows for each start (R12)."),
+    "reservation_ban_seconds": Bound(
+        0, 30 * DAY, "s", "How long an author who cancels a reserved workload reserves nothing (R12)."
+    ),
+    "save_for_head": Bound(
+        0, 1, "0 or 1", "1: behind a head without a reservation, its project's work runs unallocated (R12)."
+    ),
     "min_runtime_min_seconds": Bound(0, 30 * DAY, "s", "Shortest minimum runtime allowed (R14)."),
     "min_runtime_max_seconds": Bound(0, 30 * DAY, "s", "Longest minimum runtime allowed (R14)."),
 }

@@ -16,6 +16,8 @@ class Code(StrEnum):
     ZERO_MIN_RUNTIME = "zero_min_runtime"
     # changes of what runs
     TAKEN = "taken"
+    TAKEN_LOWER_PRIORITY = "taken_lower_priority"
+    TAKEN_LESS_DESERVING = "taken_less_deserving"
     RECOVERED = "recovered"
     CONTRACT_DONE = "contract_done"
     BALANCE_SPENT = "balance_spent"
@@ -23,7 +25,17 @@ class Code(StrEnum):
     NOT_RUNNING_IN_TIME = "not_running_in_time"
     HOST_LOST = "host_lost"
     HOST_SILENT = "host_silent"
+    DRAINED = "drained"
+    # reservations
+    RESERVED_HEAD = "reserved_head"
+    RESERVED_START = "reserved_start"
+    RESERVED_HOST_LOST = "reserved_host_lost"
+    EXPRESS_MOVES = "express_moves"
+    BURST_ROOM = "burst_room"
+    UNRESERVED_START = "unreserved_start"
     # waits
+    RESERVED = "reserved"
+    CONTRACT_TOO_LARGE = "contract_too_large"
     UNFUNDED = "unfunded"
     NO_BUDGET = "no_budget"
     CONTRACT_OVER_BALANCE = "contract_over_balance"

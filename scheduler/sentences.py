@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from scheduler.types import PPM, Code, Reason
@@ -21,8 +22,8 @@ def words(told: Reason) -> str:
 
 def words_unnamed(told: Reason) -> str:
     """The sentence for those who may not see who took: nothing in it names another project, its balance or its work."""
-    if told.code is Code.TAKEN:
-        return _taken(told.as_dict(), "work of another project of higher balance")
+    if told.code in HOW_TAKEN:
+        return _taken(told.as_dict(), HOW_TAKEN[told.code], "work of another project of higher balance")
     return words(told)
 
 
@@ -88,13 +89,20 @@ def _contract(numbers: Numbers) -> str:
     )
 
 
-def _taken(numbers: Numbers, taker: str = "") -> str:
+HOW_TAKEN = {
+    Code.TAKEN: "it ran unallocated",
+    Code.TAKEN_LOWER_PRIORITY: "it was past its minimum runtime and had the lower priority",
+    Code.TAKEN_LESS_DESERVING: "it was past its minimum runtime, and less is owed to its branch,",
+}
+
+
+def _taken(numbers: Numbers, how: str, taker: str = "") -> str:
     named = (
         f"<workload {numbers['taker_workload']}> of <project {numbers['taker_project']}> "
         f"({say_balance(numbers, 'taker_balance_ppm')})"
     )
     return (
-        f"Stopped for {taker or named}: it ran unallocated in <project {numbers['project']}> "
+        f"Stopped for {taker or named}: {how} in <project {numbers['project']}> "
         f"({say_balance(numbers)}) for {say_span(numbers['ran_seconds'])}, minimum runtime "
         f"{say_span(numbers['min_runtime_seconds'])}; GPU-time lost since its last checkpoint "
         f"{say_span(numbers['lost_gpu_seconds'])}."
@@ -104,6 +112,13 @@ def _taken(numbers: Numbers, taker: str = "") -> str:
 def _size(numbers: Numbers) -> str:
     gang = f"{_count(numbers['replicas'], 'replica')} of {_count(numbers['gpus_per_replica'], 'GPU')}"
     return f"{gang}; the largest host has {numbers['largest_gpus']}"
+
+
+def _reserved(numbers: Numbers) -> str:
+    hosts = f"{_count(numbers['hosts'], 'host')} reserved, first <host {numbers['host']}>"
+    if "late_attempt" in numbers:
+        return f"Waits: {hosts}; its time was <at {numbers['at']}>, and <attempt {numbers['late_attempt']}> overruns."
+    return f"Waits: {hosts}; starts by <at {numbers['at']}>."
 
 
 def _full(numbers: Numbers) -> str:
@@ -125,7 +140,7 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
         f"Started unallocated on idle GPUs: <project {n['project']}> can't fund it now ({say_balance(n)})."
     ),
     Code.ZERO_MIN_RUNTIME: lambda n: "Started unallocated on idle GPUs: it has no minimum runtime.",
-    Code.TAKEN: _taken,
+    **{code: partial(_taken, how=how) for code, how in HOW_TAKEN.items()},
     Code.RECOVERED: lambda n: (
         f"Returned to the budget of <project {n['project']}> ({say_balance(n)}), "
         + (f"protected for {say_span(n['left_seconds'])}." if n["left_seconds"] else "past its minimum runtime.")
@@ -141,9 +156,35 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
         f"Failed to start: not running after {say_span(n['waited_seconds'])}, limit {say_span(n['limit_seconds'])}."
     ),
     Code.HOST_LOST: lambda n: f"Decided anew: <host {n['host']}>, held for it, takes no attempts now.",
+    Code.DRAINED: lambda n: (
+        f"Stopped and requeued: <host {n['host']}> empties for repair, and it is "
+        + ("unallocated." if n["unallocated"] else "past its minimum runtime.")
+    ),
     Code.HOST_SILENT: lambda n: (
         f"<host {n['host']}> has not freed the GPUs of <attempt {n['attempt']}> "
         f"{say_span(n['silent_seconds'])} after the kill: unhealthy."
+    ),
+    Code.RESERVED_HEAD: lambda n: (
+        f"Reserved: {_count(n['hosts'], 'host')} from <at {n['at']}> on, {_count(n['gpus'], 'GPU')} in all."
+    ),
+    Code.RESERVED_START: lambda n: f"Started on what was reserved for it: <project {n['project']}> funds it.",
+    Code.RESERVED_HOST_LOST: lambda n: f"Its reservation is over: <host {n['host']}> takes no attempts now.",
+    Code.EXPRESS_MOVES: lambda n: (
+        f"Express starts moved its reservation by {say_span(n['moved_seconds'])}, to <at {n['at']}>, "
+        "which they may do once."
+    ),
+    Code.BURST_ROOM: lambda n: (
+        f"Lapsed to unallocated: it makes room under a burst cap for <workload {n['for_workload']}>, "
+        "whose reservation has come."
+    ),
+    Code.UNRESERVED_START: lambda n: (
+        "Started unallocated: only hosts that are reserved for others could hold it, and it would not end in time."
+    ),
+    Code.RESERVED: _reserved,
+    Code.CONTRACT_TOO_LARGE: lambda n: (
+        f"Waits until it fits: with a contract of {say_span(n['min_runtime_seconds'])} <project {n['project']}> would "
+        "no longer be owed more than those it would have to stop. A minimum runtime of "
+        f"{say_span(n['longest_seconds'])} would do."
     ),
     Code.UNFUNDED: lambda n: f"Waits: {_unfunded(n)}. A shorter wait: allow it to run unallocated.",
     Code.NO_BUDGET: lambda n: (

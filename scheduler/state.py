@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from scheduler.bookings import read_bookings, write_bookings
 from scheduler.types import (
     NEVER,
     Attempts,
@@ -102,6 +103,9 @@ class State:
         self.express = Table(snapshot.express)
         self.charged = Table(snapshot.charged)
         self.unallocated = Table(snapshot.unallocated)
+        self.bookings = None if snapshot.reserved is None else read_bookings(snapshot.reserved)
+        self.draining: set[int] = set(snapshot.draining.tolist())
+        self.cancelled = _list_cancelled(snapshot)
         self.paths = list(snapshot.paths)
         self._path_numbers = {path: number for number, path in enumerate(self.paths)}
         self.next_attempt = int(snapshot.attempts.id.max(initial=0)) + 1
@@ -138,6 +142,8 @@ class State:
             unallocated=self.unallocated.to_record(),
             express=self.express.to_record(),
             takers=self.takers.to_record(),
+            draining=np.array(sorted(self.draining), dtype=np.int64),
+            reserved=None if self.bookings is None else write_bookings(self.bookings, self.cancelled),
         )
 
     def path_number(self, project: int) -> int:
@@ -152,6 +158,13 @@ class State:
             self._path_numbers[key] = len(self.paths)
             self.paths.append(key)
         return self._path_numbers[key]
+
+
+def _list_cancelled(snapshot: Snapshot) -> list[tuple[int, int]]:
+    if snapshot.reserved is None:
+        return []
+    table = snapshot.reserved.cancelled
+    return list(zip(table.author.tolist(), table.cancelled_at.tolist(), strict=True))
 
 
 def check_facts(snapshot: Snapshot) -> None:

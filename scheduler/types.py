@@ -13,19 +13,36 @@ Units, everywhere in this package:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.orders import Action as Action
+from scheduler.orders import Begin as Begin
+from scheduler.orders import Decision as Decision
+from scheduler.orders import Drain as Drain
+from scheduler.orders import GiveUp as GiveUp
+from scheduler.orders import Lapse as Lapse
+from scheduler.orders import Mature as Mature
+from scheduler.orders import Preempt as Preempt
+from scheduler.orders import ProjectBalance as ProjectBalance
+from scheduler.orders import Quarantine as Quarantine
+from scheduler.orders import Release as Release
+from scheduler.orders import Reserve as Reserve
+from scheduler.orders import Return as Return
+from scheduler.orders import Shift as Shift
+from scheduler.orders import Start as Start
+from scheduler.orders import Wait as Wait
+from scheduler.orders import Waits as Waits
 from scheduler.policy import POLICY_BOUNDS as POLICY_BOUNDS
 from scheduler.policy import Bound as Bound
 from scheduler.policy import Policy as Policy
 from scheduler.reasons import Code as Code
 from scheduler.reasons import Reason as Reason
 from scheduler.reasons import reason as reason
+from scheduler.standing import ALLOCATED as ALLOCATED
+from scheduler.standing import Standing as Standing
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -35,19 +52,6 @@ NEVER = -1
 
 PPM = 1_000_000
 """Parts per million in a whole."""
-
-
-class Standing(IntEnum):
-    """What an attempt's present time counts as (SPEC.md section 3, R4 to R6, R11)."""
-
-    PROTECTED = 1
-    FUNDED = 2
-    UNALLOCATED = 3
-    STOPPING = 4
-
-
-ALLOCATED = (Standing.PROTECTED, Standing.FUNDED)
-"""The standings that are charged to the budget."""
 
 
 # ---------------------------------------------------------------- facts
@@ -198,6 +202,52 @@ class EndedTakers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Reservations:
+    """Reservations of workloads that are pending (R12). One ends when its workload starts or is cancelled."""
+
+    id: IntArray  # rises in the order in which they were made
+    workload: IntArray
+    at: IntArray  # the time that it names, express shift included
+    made_at: IntArray
+    moved: BoolArray  # express starts have moved its time: they may do so once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReservationPlaces:
+    """The hosts of reservations, as decided."""
+
+    reservation: IntArray  # index into Reservations
+    host: IntArray  # index into Hosts
+    replicas: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReservationTakings:
+    """The licence that a reservation keeps: workloads whose attempts it may take past their minimum."""
+
+    reservation: IntArray  # index into Reservations
+    workload: IntArray  # workload id, as decided
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CancelledReservations:
+    """Workloads that their author cancelled while they held a reservation, of the last ban span (R12)."""
+
+    author: IntArray
+    cancelled_at: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reserved:
+    """Reservations and what belongs to them."""
+
+    reservations: Reservations
+    places: ReservationPlaces
+    takings: ReservationTakings
+    cancelled: CancelledReservations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """All that a decision depends on, for one cluster at one moment."""
 
@@ -214,156 +264,11 @@ class Snapshot:
     unallocated: Segments  # orders unallocated work among itself (R8)
     express: ExpressStarts
     takers: EndedTakers
+    draining: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # ids of hosts that empty (R15)
+    reserved: Reserved | None = None  # None: who reads the decision keeps no reservations, so none are made
 
 
-# ---------------------------------------------------------------- orders
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantine:
-    """A host did not free the GPUs of a stopped attempt in time (R11): it is unhealthy."""
-
-    host: int
-    attempt: int
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """An attempt that never ran ends.
-
-    `requeue` false: as failed to start (R4). True: it was held for, one of its hosts is lost,
-    and its workload is pending again, decided anew in this very decision (R11).
-    Its standing, and what it was charged for beyond its segments, end now.
-    """
-
-    attempt: int
-    requeue: bool
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """All GPUs of a held attempt are free: assign them; its segments start now (R3, R10)."""
-
-    attempt: int
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Mature:
-    """protected -> funded, at the exact end of the contract, which may lie before now (R4)."""
-
-    attempt: int
-    at: int
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Lapse:
-    """funded -> unallocated, lapsed, now: a project on its path is at balance 0 or less (R6)."""
-
-    attempt: int
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Return:
-    """unallocated -> protected for the rest of its minimum runtime, or funded, now (R6)."""
-
-    attempt: int
-    standing: Standing
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Preempt:
-    """Signal the attempt to stop, now; kill after the grace time. It frees GPUs for `taker`.
-
-    Its standing is stopping from now on. It stands before its taker's `Start`.
-    """
-
-    attempt: int
-    taker: int  # workload id
-    grace_seconds: int
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A new attempt. Without victims it is assigned now; with victims it is held (R10)."""
-
-    workload: int
-    standing: Standing  # PROTECTED or UNALLOCATED
-    express: bool
-    placement: tuple[tuple[int, int], ...]  # (host id, replicas on it), by host id
-    victims: tuple[int, ...]  # attempt ids that it waits for, sorted
-    reason: Reason
-
-
-Action = Quarantine | GiveUp | Begin | Mature | Lapse | Return | Preempt | Start
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Why a pending workload was not started."""
-
-    workload: int
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """The wait of every pending workload that was not started, by workload id.
-
-    Kept as parallel lists: many workloads share one reason but for position and GPUs ahead.
-    """
-
-    workload: tuple[int, ...] = ()
-    shared: tuple[Reason, ...] = ()  # code and the numbers that depend on the kind alone
-    position: tuple[int, ...] = ()  # 1 is next in its queue; 0: not in a queue
-    gpus_ahead: tuple[int, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.workload)
-
-    def __iter__(self) -> Iterator[Wait]:
-        rows = zip(self.workload, self.shared, self.position, self.gpus_ahead, strict=True)
-        for workload, shared, position, ahead in rows:
-            if position:
-                queue = (("position", position), ("gpus_ahead", ahead))
-                yield Wait(workload, Reason(shared.code, (*queue, *shared.numbers)))
-            else:
-                yield Wait(workload, shared)
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectBalance:
-    """What a page shows of a project after the decision (R1, R2).
-
-    `own` marks what the parent holds for its own workloads, beside its children.
-    """
-
-    project: int
-    own: bool
-    share_ppm: int  # of the cluster, rounded down
-    quota_gpu_seconds: int  # rounded down
-    usage_gpu_seconds: int
-    unallocated_gpu_seconds: int
-    balance_ppm: int | None  # rounded down; None: no budget
-    allocated_gpus: int
-    burst_gpus: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What to do now. `actions` are in the order in which they hold; each may rest on those before."""
-
-    now: int
-    actions: tuple[Action, ...] = ()
-    waits: Waits = field(default_factory=Waits)
-    balances: tuple[ProjectBalance, ...] = ()
-    policy: Policy = Policy()  # under which it was taken
+# ---------------------------------------------------------------- refusals
 
 
 class InvariantBroken(Exception):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduler.board import Board
+from scheduler.candidates import Shapes, find_free_runners, find_fundable
 from scheduler.ordering import estimate_positions, sum_before
-from scheduler.starts import Shapes, find_free_runners, find_fundable
 from scheduler.types import (
     NEVER,
     PPM,
@@ -23,7 +23,7 @@ from scheduler.types import (
 )
 from scheduler.usage import Outflow
 
-TOO_LARGE, FUNDABLE, FIRST, CAPPED, UNALLOCATED, UNFUNDED = range(6)
+TOO_LARGE, RESERVED, CONTRACT, FUNDABLE, FIRST, CAPPED, UNALLOCATED, UNFUNDED = range(8)
 """What keeps a workload waiting, in the order in which it is asked; the first that holds is told."""
 
 
@@ -40,10 +40,12 @@ def list_waits(board: Board, shapes: Shapes) -> Waits:
     kind[fundable] = FUNDABLE
     sizes = np.where(board.facts.schedulable, board.facts.hosts.gpus, 0)
     kind[~shapes.can_hold(sizes)] = TOO_LARGE
+    kind[list(board.too_large)] = CONTRACT
+    kind[list(board.book.by_row)] = RESERVED
     position = np.zeros(len(kind), dtype=np.int64)
     ahead = np.zeros(len(kind), dtype=np.int64)
-    for queue, allocated in ((FUNDABLE, True), (UNALLOCATED, False)):
-        _count_positions(board, np.flatnonzero((kind == queue) & ~board.started), allocated, position, ahead)
+    for queue, allocated in (((RESERVED, CONTRACT, FUNDABLE), True), ((UNALLOCATED,), False)):
+        _count_positions(board, np.flatnonzero(np.isin(kind, queue) & ~board.started), allocated, position, ahead)
     kind[(kind == FUNDABLE) & (position == 1)] = FIRST
     shared = _share_reasons(board, shapes, kind, rows)
     return Waits(tuple(pending.id[rows].tolist()), shared, tuple(position[rows].tolist()), tuple(ahead[rows].tolist()))
@@ -128,6 +130,8 @@ def _share_reasons(board: Board, shapes: Shapes, kind: IntArray, rows: IntArray)
     words = _Words(board)
     makers: dict[int, Callable[[int], Reason]] = {
         TOO_LARGE: words.too_large,
+        RESERVED: words.reserved,
+        CONTRACT: words.contract,
         FUNDABLE: lambda row: reason(Code.WAITING_TURN),
         FIRST: words.full,
         CAPPED: words.capped,
@@ -153,6 +157,7 @@ def _name_cases(board: Board, shapes: Shapes, kind: IntArray) -> IntArray:
     _, size = np.unique(sizes, return_inverse=True)
     sized = board.limits().balance[pending.project] | (pending.min_runtime_seconds == 0)
     detail = np.where(kind == TOO_LARGE, shapes.number, 0)
+    detail = np.where((kind == RESERVED) | (kind == CONTRACT), np.arange(len(size)), detail)
     detail = np.where((kind >= UNALLOCATED) & sized, size + 1, detail)
     project = np.where(kind >= CAPPED, pending.project, 0)
     return np.asarray((kind * len(board.tree.leaf_of) + project) * (len(size) + 2) + detail)
@@ -185,6 +190,28 @@ class _Words:
         numbers = {"next_end_at": int(ends.min())} if len(ends) else {}
         return reason(Code.FULL_OF_PROTECTED, **numbers)
 
+    def reserved(self, row: int) -> Reason:
+        """Which hosts and from when; past its time, whose overrun it waits for."""
+        board, facts = self.board, self.board.facts
+        booking = board.book.by_zone[board.book.by_row[row]].booking
+        hosts = sorted(booking.places)
+        numbers = {"at": booking.at, "hosts": len(hosts), "host": int(facts.hosts.id[hosts[0]])}
+        if booking.at <= board.now:
+            late = [
+                one
+                for one in np.flatnonzero(facts.standing == Standing.PROTECTED).tolist()
+                if not facts.places[one].keys().isdisjoint(hosts)
+            ]
+            numbers |= {"late_attempt": int(facts.attempts.id[late[0]])} if late else {}
+        return reason(Code.RESERVED, **numbers)
+
+    def contract(self, row: int) -> Reason:
+        """The longest minimum runtime with which it would get a reservation."""
+        pending, longest = self.board.facts.pending, self.board.too_large[row]
+        project = self._id(int(pending.project[row]))
+        asked = int(pending.min_runtime_seconds[row])
+        return reason(Code.CONTRACT_TOO_LARGE, project=project, min_runtime_seconds=asked, longest_seconds=longest)
+
     def capped(self, row: int) -> Reason:
         """The project runs as much unallocated as it may."""
         cap, project = self.board.policy.unallocated_cap_gpus or 0, int(self.board.facts.pending.project[row])
@@ -202,7 +229,8 @@ class _Words:
         funds, pending = self.board.funds, self.board.facts.pending
         path = self.board.path(int(pending.project[row]))
         total = int(pending.replicas[row] * pending.gpus_per_replica[row])
-        obstacle = funds.find_obstacle(path, total, total * int(pending.min_runtime_seconds[row]))
+        contract = int(pending.min_runtime_seconds[row])
+        obstacle = funds.find_obstacle(path, total, total * contract, self.board.ends_at(contract))
         if obstacle is None:  # not reached: a workload without an obstacle is fundable
             return reason(Code.WAITING_TURN)
         node, code = obstacle

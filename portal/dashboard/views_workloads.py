@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.timezone import localtime
 
 from portal.common.errors import Refused
+from portal.common.units import moment_of
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import choice, listing_of
 from portal.dashboard.pages import PageRequest, action, page
@@ -83,6 +84,7 @@ def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
         "protection_seconds": _protection(latest, now),
         "closed_hosts": hosts_closed(cluster=frame_of(request).cluster) if _lacks_hosts(found) else [],
         "events": events,
+        "reserved": _reserved(found),
         "is_final": found.state in FINAL_STATES,
         "may_cancel": may_end and found.state not in FINAL_STATES and found.cancel_requested_at is None,
         "shows_values": may_end,
@@ -103,6 +105,13 @@ def _lacks_hosts(found: Workload) -> bool:
 def command_words(command: list[str]) -> str:
     """Its words with the quotes that they need, and no more: as it would be typed."""
     return " ".join(word if PLAIN_WORD.fullmatch(word) else shlex.quote(word) for word in command)
+
+
+def _reserved(found: Workload) -> dict[str, Any] | None:
+    """The hosts that are kept for it and from when (R12), as the last pass told them."""
+    if found.reason_code != "reserved" or "reserved_hosts" not in found.reason:
+        return None
+    return {"hosts": found.reason["reserved_hosts"], "starts_at": moment_of(found.reason["starts_at"])}
 
 
 def _protection(story: Any, now: Any) -> int | None:

@@ -15,6 +15,12 @@ from portal.clusters.models import Host
 from portal.common.bulk import rows_update
 from portal.common.units import moment_of
 from portal.scheduling.lifecycle import Stop, attempt_begin, attempt_end, attempts_locked, attempts_stop, is_held
+from portal.scheduling.reservations import (
+    reservations_close,
+    reservations_make,
+    reservations_release,
+    reservations_shift,
+)
 from portal.scheduling.round import Round
 from portal.scheduling.starts import STANDING_NAMES, Group, starts_apply
 from portal.scheduling.words import Words
@@ -36,7 +42,8 @@ class Applied:
 
 
 def decision_apply(step: Round, decision: Decision, words: Words) -> Applied:
-    """Carry out every order, kind by kind as the core gives them; starts, each with its preemptions, come last."""
+    """Carry out every order, kind by kind as the core gives them; then starts, each with its preemptions; then what is
+    kept for those that wait on."""
     applier = Applier(step, decision, words)
     by_kind: dict[type, list[types.Action]] = defaultdict(list)
     for action in decision.actions:
@@ -49,6 +56,9 @@ def decision_apply(step: Round, decision: Decision, words: Words) -> Applied:
         done = starts_apply(step, groups, applier.attempts, words)
         applier.applied.starts, applier.applied.preempts = done.starts, done.preempts
         applier.applied.stale += done.stale
+        reservations_close(step)
+    if by_kind[types.Reserve]:
+        applier.applied.stale += reservations_make(step, by_kind[types.Reserve], words)  # type: ignore[arg-type]
     return applier.applied
 
 
@@ -69,7 +79,8 @@ class Applier:
         self.step = step
         self.words = words
         self.applied = Applied()
-        named = {action.attempt for action in decision.actions if not isinstance(action, types.Start)}
+        bare = types.Start | types.Reserve | types.Release | types.Shift
+        named = {action.attempt for action in decision.actions if not isinstance(action, bare)}
         self.attempts: dict[int, Attempt] = attempts_locked(named) if named else {}
         self.handlers: dict[type, Callable[[Any], None]] = {
             types.Quarantine: self.quarantine,
@@ -78,6 +89,8 @@ class Applier:
             types.Mature: self.mature,
             types.Lapse: self.lapse,
             types.Return: self.bring_back,
+            types.Release: self.release,
+            types.Shift: self.shift,
         }
 
     def _expected(self, pk: int, *states: AttemptState, held: bool | None = None) -> Attempt | None:
@@ -155,6 +168,14 @@ class Applier:
             attempt.lapsed = False
         self.applied.returns += len(turns)
         self._turn("returned", turns)
+
+    def release(self, actions: list[types.Release]) -> None:
+        """Reservations that have lost a host are over (R12)."""
+        self.applied.stale += reservations_release(self.step, actions, self.words)
+
+    def shift(self, actions: list[types.Shift]) -> None:
+        """Express starts have moved times, as they may once (R7)."""
+        self.applied.stale += reservations_shift(self.step, actions, self.words)
 
     def _turn(self, kind: str, turns: list[tuple[Attempt, datetime, Standing, types.Reason]]) -> None:
         segments_apply_many(turns=[Turn(attempt, at, standing) for attempt, at, standing, _ in turns])

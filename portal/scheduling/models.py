@@ -1,9 +1,12 @@
-"""Passes: when the scheduler looked, what it did, how long it took."""
+"""Passes: when the scheduler looked, what it did, how long it took; and the reservations that they keep."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Q
 
 from portal.clusters.models import Cluster
 from portal.projects.models import Project
+from portal.workloads.models import Workload
 
 
 class Pass(models.Model):
@@ -79,3 +82,47 @@ class ReportsProbe(models.Model):
 
     def __str__(self) -> str:
         return f"probe of {self.sent_at:%F %T}, passed at {self.passed_at:%F %T}"
+
+
+class ReservationEnd(models.TextChoices):
+    STARTED = "started", "Started"
+    CANCELLED = "cancelled", "Cancelled"
+    HOST_LOST = "host_lost", "Lost a host"
+    ELSEWHERE = "elsewhere", "Started elsewhere"
+
+
+class Reservation(models.Model):
+    """Hosts and a time kept for a workload that waits (R12), as decided; one that is over says when and why.
+
+    Ids rise in the order in which reservations are made: their starts are considered in that order (R8).
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="reservations", db_index=False)
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="reservations", db_index=False)
+    at = models.DateTimeField()
+    made_at = models.DateTimeField()
+    moved = models.BooleanField(default=False)
+    placement = models.JSONField()  # [[host id, replicas on it], ...] by host id
+    takings = ArrayField(models.BigIntegerField(), default=list)  # workloads that it may take past their minimum
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end = models.CharField(max_length=10, choices=ReservationEnd.choices, blank=True)
+
+    class Meta:
+        ordering = ("id",)
+        indexes = (models.Index(fields=["cluster", "ended_at"], name="reservation_by_end"),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=["workload", "cluster"], condition=Q(ended_at__isnull=True), name="reservation_one_per_workload"
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, end="") | Q(ended_at__isnull=False, end__in=ReservationEnd.values),
+                name="reservation_ended_exactly_with_a_reason",
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=models.F("made_at")),
+                name="reservation_ends_after_it_is_made",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"reservation of workload {self.workload_id} on {self.cluster} from {self.at:%F %T} on"

@@ -116,6 +116,14 @@ TAKERS = _table(
     cancelled="a.outcome = 'cancelled' AND w.cancelled_by_id = w.author_id",
 )
 
+CANCELLED_RESERVATIONS = _table(
+    """scheduling_reservation r JOIN workloads_workload w ON w.id = r.workload_id
+    WHERE r.cluster_id = %(cluster)s AND r."end" = 'cancelled' AND r.ended_at >= %(since)s
+      AND w.cancelled_by_id = w.author_id ORDER BY r.id""",
+    author="w.author_id",
+    cancelled_at=_moment("w.cancel_requested_at"),
+)
+
 SEGMENTS = """
 SELECT path, standing, array_agg(author_id), array_agg(extract(epoch FROM start_at)::bigint),
        array_agg(extract(epoch FROM end_at)::bigint), array_agg(gpus::bigint)

@@ -18,7 +18,7 @@ from scheduler.types import Policy
 Tell = Callable[[Collection[int], datetime], None]
 """Gives the hosts with these ids their desired state."""
 
-Event = tuple[int, int, datetime, str, str, str, str]
+Event = tuple[int, int | None, datetime, str, str, str, str]
 EVENT_COLUMNS = ("workload", "attempt", "at", "kind", "code", "text", "data")
 
 PASS_LOCK = 0x4743_0001
@@ -47,6 +47,10 @@ class Round:
     def note(self, attempt: Attempt, kind: str, *, code: str = "", text: str = "", **data: Any) -> None:
         """One line of the workload's timeline."""
         self.events.append((attempt.workload_id, attempt.pk, self.now, kind, str(code), text[:1000], json.dumps(data)))
+
+    def note_waiting(self, workload_id: int, kind: str, *, code: str, text: str, **data: Any) -> None:
+        """One line of the timeline of a workload that has no attempt now."""
+        self.events.append((workload_id, None, self.now, kind, str(code), text[:1000], json.dumps(data)))
 
     def finish(self, tell: Tell) -> None:
         """Write the lines; tell the hosts once everything is committed."""

@@ -19,6 +19,7 @@ from portal.scheduling.dispatch import hosts_tell
 from portal.scheduling.drain import drains_carry_out
 from portal.scheduling.gone import gone_carry_out
 from portal.scheduling.models import Pass
+from portal.scheduling.reservations import reservations_close, reservations_tell
 from portal.scheduling.round import Round, Tell, cluster_clock, pass_lock_try, state_lock
 from portal.scheduling.snapshot import snapshot_read
 from portal.scheduling.stops import orders_carry_out
@@ -26,7 +27,7 @@ from portal.scheduling.waits import waits_save
 from portal.scheduling.words import Words
 from scheduler import invariants
 from scheduler.decide import decide
-from scheduler.types import Decision, InvariantBroken, Policy, Snapshot, SnapshotRefused
+from scheduler.types import Code, Decision, InvariantBroken, Policy, Snapshot, SnapshotRefused
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ def pass_run(*, cluster: Cluster, now: datetime, tell: Tell = hosts_tell) -> Pas
     gone_carry_out(step)
     orders_carry_out(step)
     drains_carry_out(step)
+    reservations_close(step)
     record = Pass(cluster=cluster, now_at=step.now, clock_step_back_seconds=_step_back_seconds(cluster, wanted))
     _decide_and_apply(step, record)
     step.finish(tell)
@@ -110,6 +112,8 @@ def _applied(step: Round, decision: Decision) -> Applied:
     words = Words(step.cluster)
     applied = decision_apply(step, decision, words)
     waits_save(step.cluster, decision, words)
+    if any(shared.code == Code.RESERVED for shared in decision.waits.shared):
+        reservations_tell(step.cluster)
     balances_save(step.cluster, decision, step.now)
     return applied
 

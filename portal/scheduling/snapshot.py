@@ -13,9 +13,11 @@ from portal.clusters.models import Cluster
 from portal.clusters.selectors import capacity_steps, policy_values
 from portal.common.units import epoch_seconds
 from portal.scheduling import queries
+from portal.scheduling.models import Reservation
 from portal.workloads.models import CHARGED_STANDINGS
 from portal.workloads.models import Standing as StandingName
 from scheduler import types
+from scheduler.bookings import Booking, write_bookings
 from scheduler.types import NEVER, Policy, Snapshot
 
 STANDING_NUMBERS = {
@@ -76,6 +78,7 @@ def snapshot_read(*, cluster: Cluster, policy: Policy, now: datetime) -> Snapsho
             gpu_seconds=_ints(express["gpu_seconds"]),
         ),
         takers=_table(types.EndedTakers, takers, project_index),
+        reserved=_reserved(cluster, policy, now, _index_of(hosts["id"])),
     )
 
 
@@ -152,6 +155,27 @@ def _hosts(columns: Columns) -> types.Hosts:
         schedulable=np.array(columns["schedulable"], dtype=np.bool_),
         block=_ints([blocks.setdefault(name, len(blocks)) for name in columns["block"]]),
     )
+
+
+def _reserved(cluster: Cluster, policy: Policy, now: datetime, host_index: dict[int, int]) -> types.Reserved:
+    """Reservations that stand, as decided, and whose authors cancelled one in the last ban span (R12)."""
+    names = ("pk", "workload_id", "at", "made_at", "moved", "placement", "takings")
+    standing = Reservation.objects.filter(cluster=cluster, ended_at=None).order_by("pk").values_list(*names)
+    bookings = [
+        Booking(
+            pk,
+            workload,
+            epoch_seconds(at),
+            epoch_seconds(made_at),
+            moved,
+            {host_index[host]: replicas for host, replicas in placement},
+            frozenset(takings),
+        )
+        for pk, workload, at, made_at, moved, placement, takings in standing
+    ]
+    since = now - timedelta(seconds=policy.reservation_ban_seconds)
+    cancelled = _columns(queries.CANCELLED_RESERVATIONS, {"cluster": cluster.pk, "since": since})
+    return write_bookings(bookings, zip(cancelled["author"], cancelled["cancelled_at"], strict=True))
 
 
 def _shares(cluster: Cluster, since: datetime, project_index: dict[int, int]) -> types.ShareSteps:

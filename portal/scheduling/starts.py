@@ -55,7 +55,7 @@ class Prepared:
 def starts_apply(step: Round, groups: list[Group], attempts: dict[int, Attempt], words: Words) -> Done:
     """Write every group that still holds; `attempts` are the locked rows that the decision names."""
     done = Done()
-    workloads = _workloads_startable(group.start.workload for group in groups)
+    workloads = workloads_startable(group.start.workload for group in groups)
     numbers = _numbers(workloads)
     gpus = GpuMap(step.cluster)
     prepared = []
@@ -73,7 +73,7 @@ def starts_apply(step: Round, groups: list[Group], attempts: dict[int, Attempt],
     return done
 
 
-def _workloads_startable(pks: Iterable[int]) -> dict[int, Workload]:
+def workloads_startable(pks: Iterable[int]) -> dict[int, Workload]:
     """Those that are still pending, wanted and without an attempt anywhere, locked in the order of their ids."""
     rows = Workload.objects.select_for_update(of=("self",), no_key=True).filter(
         pk__in=ids_among(pks), state=WorkloadState.PENDING, cancel_requested_at=None

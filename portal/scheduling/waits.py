@@ -32,7 +32,8 @@ FROM (
         WITH ORDINALITY AS s(code, text, text_of_one, data, kind) ON s.kind = q.kind
 ) AS d
 WHERE w.id = d.id AND w.state = 'pending' AND w.reason_code NOT IN ('held', 'starting')
-  AND (w.reason_code, w.reason_text) IS DISTINCT FROM (d.code, d.text)
+  AND ((w.reason_code, w.reason_text) IS DISTINCT FROM (d.code, d.text)
+    OR d.code IN ('reserved', 'contract_too_large') AND (w.reason->>'position')::bigint IS DISTINCT FROM d.position)
 """
 
 

@@ -1,4 +1,4 @@
-"""R1 to R11 and R13 together: random histories, every decision checked by the invariants.
+"""R1 to R13 and R15 together: random histories, every decision checked by the invariants.
 
 `World.go` also takes each applied decision again and finds it empty.
 """
@@ -34,11 +34,14 @@ steps = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([0, 10, 60, 130, 600, HOUR, 9 * HOUR, 3 * DAY])),
     st.tuples(st.just("back"), st.just(300)),
     st.tuples(st.just("run"), st.none()),
+    st.tuples(st.just("run_for"), st.sampled_from([60, HOUR, 8 * HOUR])),
     st.tuples(st.just("free"), st.none()),
     st.tuples(st.just("end"), st.integers(0, 50)),
     st.tuples(st.just("cancel"), st.integers(0, 50)),
     st.tuples(st.just("checkpoint"), st.integers(0, 50)),
     st.tuples(st.just("cordon"), st.tuples(st.integers(0, 3), st.booleans())),
+    st.tuples(st.just("drain"), st.tuples(st.integers(0, 3), st.booleans())),
+    st.tuples(st.just("withdraw"), st.integers(0, 50)),
     st.tuples(st.just("budget"), st.tuples(st.sampled_from(["nlp", "vision"]), st.sampled_from([0, 5, 50]))),
 )
 
@@ -67,12 +70,19 @@ def do_step(world: World, name: str, value: Any) -> None:
             world.submit(**one)
     elif name in ("wait", "back"):
         world.wait(value if name == "wait" else -value)
-    elif name == "run":
+    elif name in ("run", "run_for"):
         world.start_all()
+        world.wait(value or 0)
     elif name == "free":
         world.free_stopped()
     elif name == "cordon":
         events.cordon(world.state, 100 + value[0], schedulable=value[1])
+    elif name == "drain":
+        events.drain(world.state, 100 + value[0], stop=value[1])
+    elif name == "withdraw":
+        waiting = sorted(world.state.pending["id"].tolist())
+        if waiting:
+            events.withdraw(world.state, waiting[value % len(waiting)])
     elif name == "budget":
         world.budget(*value)
     else:

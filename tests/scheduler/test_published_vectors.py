@@ -5,9 +5,7 @@ ranks users by shares and usage; ours sorts siblings by balance, 1 - usage / quo
 same order as shares / usage. R8 needs a total order, so ranks are compared with ties allowed.
 """
 
-import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +13,10 @@ import pytest
 from scheduler.balance import Funds, Tree, prepare_order
 from scheduler.types import Standing
 from scheduler.usage import Window, clip_rows, sum_groups, weigh_until
+from tests.scheduler.published_vectors import VECTORS
 from tests.scheduler.test_r03_usage import make_rows
 from tests.scheduler.world import HOUR, T0, WEEK, World, balance_of, matured, preempted
 
-VECTORS = {
-    one["id"]: one for one in json.loads((Path(__file__).parent / "published" / "vectors.json").read_text())["vectors"]
-}
 TREES = [name for name, one in VECTORS.items() if one["kind"] == "fair_tree" and name != "slurm_test24_4"]
 
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler import events
-from scheduler.preemption import MANY, solve_cover
 from scheduler.types import NEVER, Preempt, Standing
+from scheduler.victims import MANY, solve_cover
 from tests.scheduler.world import DAY, HOUR, WEEK, World, preempted, returned, start_of, started
 
 FREE = Standing.UNALLOCATED
@@ -281,6 +281,7 @@ def test_were_it_funded_it_could_take_only_lapsed_work() -> None:
     spent = world.run("A1", gpus=8, contract=HOUR, ran=HOUR, standing=Standing.FUNDED, on={0: 1})
     world.run("A2", gpus=8, contract=HOUR, ran=HOUR, standing=Standing.FUNDED, on={1: 1})
     world.charge("A1", 16 * WEEK * 18 // 100)
+    world.charge("B", 16 * WEEK * 5 // 100)
     world.submit("B", gpus=8)
     world.submit("B", gpus=8)
     assert preempted(world.go()) == [spent]

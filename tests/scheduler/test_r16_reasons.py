@@ -36,6 +36,7 @@ def test_unfunded_names_the_project_its_balance_and_when_it_recovers() -> None:
 
 def test_waiting_its_turn_tells_position_and_gpus_ahead() -> None:
     world = build_world()
+    world.reserves = False
     fill(world)
     queue = [world.submit("nlp", gpus=gpus, first_submit_at=T0 + gpus) for gpus in (1, 2, 4)]
     decision = world.decide()
@@ -61,6 +62,7 @@ def test_positions_take_turns_between_projects_as_the_walk_would() -> None:
 
 def test_the_first_in_line_hears_of_the_next_end() -> None:
     world = build_world()
+    world.reserves = False
     fill(world, ran=HOUR)
     told = wait_of_one(world)
     assert told.code == "full_of_protected"

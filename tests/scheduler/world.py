@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from scheduler import events, invariants
+from scheduler.bookings import read_bookings, write_bookings
 from scheduler.decide import decide
 from scheduler.state import State
 from scheduler.types import (
@@ -33,6 +34,7 @@ from scheduler.types import (
     ProjectBalance,
     Projects,
     Reason,
+    Reserved,
     Return,
     Segments,
     ShareSteps,
@@ -70,6 +72,7 @@ class World:
         self.hosts = [{"id": 100 + n, "gpus": gpus, "schedulable": True, "block": n % blocks} for n in range(hosts)]
         self.capacity = [{"at": T0 - 2 * WEEK, "gpus": hosts * gpus}]
         self.next_workload = 1000
+        self.reserves = True
         self._state: State | None = None
 
     # ------------------------------------------------ facts
@@ -111,6 +114,7 @@ class World:
                     unallocated=table(Segments),
                     express=table(ExpressStarts),
                     takers=table(EndedTakers),
+                    reserved=write_bookings([], []) if self.reserves else None,
                 )
             )
         return self._state
@@ -314,4 +318,15 @@ def shuffle(snapshot: Snapshot, seed: int) -> Snapshot:
         unallocated=take(snapshot.unallocated),
         express=take(snapshot.express),
         takers=take(snapshot.takers),
+        draining=rng.permutation(snapshot.draining),
+        reserved=_shuffle_reserved(snapshot, moved["hosts"], rng),
     )
+
+
+def _shuffle_reserved(snapshot: Snapshot, moved: IntArray, rng: np.random.Generator) -> Reserved | None:
+    if snapshot.reserved is None:
+        return None
+    bookings = [one.copy(moved.tolist()) for one in read_bookings(snapshot.reserved)]
+    cancelled = snapshot.reserved.cancelled
+    gone = list(zip(cancelled.author.tolist(), cancelled.cancelled_at.tolist(), strict=True))
+    return write_bookings([bookings[row] for row in rng.permutation(len(bookings))], gone)

@@ -14,7 +14,7 @@ from scheduler.types import NEVER, Policy, Snapshot, Standing
 from tests.factories import START, after, user_make
 from tests.scheduling.conftest import Lab, attempt_of
 
-QUERIES = 11
+QUERIES = 13
 EPOCH = int(START.timestamp())
 
 

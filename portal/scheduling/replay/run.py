@@ -8,7 +8,7 @@ from time import perf_counter
 
 from portal.common.errors import Refused
 from portal.scheduling.desired import desired_of_hosts
-from portal.scheduling.models import Pass
+from portal.scheduling.models import Pass, Reservation
 from portal.scheduling.observe import report_apply
 from portal.scheduling.replay.contracts import Contract
 from portal.scheduling.replay.stub import HostStub, Work
@@ -28,7 +28,8 @@ def grid(second: int) -> int:
 
 @dataclass
 class Replay:
-    """One run up to `end` seconds. Passes are made where something was submitted, ended or reached a contract's end."""
+    """One run up to `end` seconds. Passes are made where something was submitted, ended or reached a contract's end,
+    and where a reservation's time comes."""
 
     world: World
     jobs: list[tuple[Job, Contract]]
@@ -115,6 +116,9 @@ class Replay:
         if done is None:
             raise AssertionError("Another pass is under way in the replay's own database.")
         self.passes.append(done)
+        kept = Reservation.objects.filter(cluster=self.world.cluster, ended_at=None, at__gt=done.now_at)
+        for at in kept.values_list("at", flat=True):
+            self._wake(now + int((at - done.now_at).total_seconds()))
         self._reports(self._obey(now), now)
 
     def _tell(self, hosts: Collection[int], now: datetime) -> None:

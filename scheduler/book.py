@@ -1,0 +1,123 @@
+"""The reservations of one decision: which hosts they keep, until when, and what it costs others (R12).
+
+A host is kept by the reservation on it that comes first; its number is the host's *zone*.
+Zone 0 is everybody's. A start may use a zone if its minimum runtime ends in time for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scheduler.balance import Funds
+from scheduler.bookings import Booking
+from scheduler.placement import Floor
+from scheduler.types import Policy
+
+
+@dataclass(slots=True)
+class Kept:
+    """A reservation and what it asks of its project."""
+
+    booking: Booking
+    row: int  # of Pending
+    path: tuple[int, ...]
+    gpus: int  # in total
+    contract_seconds: int
+
+    @property
+    def ends_at(self) -> int:
+        """When its hosts are certain to be takeable again, by its own contract alone."""
+        return self.booking.at + self.contract_seconds
+
+
+class Book:
+    """Reservations by zone, from 1 on; a zone is never used again in one decision."""
+
+    def __init__(self, floor: Floor, funds: Funds, policy: Policy) -> None:
+        self.floor, self.funds, self.policy = floor, funds, policy
+        self.by_zone: dict[int, Kept] = {}
+        self.by_row: dict[int, int] = {}  # zone of a row of Pending
+        self._next = 1
+        self._closed: dict[tuple[int, ...], frozenset[int]] = {}
+
+    def add(self, kept: Kept) -> None:
+        """A reservation holds from now on."""
+        self._put(self._next, kept)
+        self._next += 1
+
+    def _put(self, zone: int, kept: Kept) -> None:
+        self.by_zone[zone] = kept
+        self.by_row[kept.row] = zone
+        self._count(kept, 1)
+        self._rezone(kept.booking.places)
+
+    def drop(self, row: int) -> tuple[int, Kept] | None:
+        """The reservation of a workload holds no longer; None if it has none."""
+        zone = self.by_row.pop(row, None)
+        if zone is None:
+            return None
+        kept = self.by_zone.pop(zone)
+        self._count(kept, -1)
+        self._rezone(kept.booking.places)
+        return zone, kept
+
+    def put_back(self, dropped: tuple[int, Kept]) -> None:
+        """It holds again."""
+        self._put(*dropped)
+
+    def _count(self, kept: Kept, sign: int) -> None:
+        self.funds.reserve(kept.path, kept.gpus * kept.contract_seconds, kept.gpus, kept.booking.at, sign)
+
+    def _rezone(self, hosts: Iterable[int]) -> None:
+        self._closed.clear()
+        for host in hosts:
+            zones = [(kept.booking.at, zone) for zone, kept in self.by_zone.items() if host in kept.booking.places]
+            self.floor.set_zone(host, min(zones)[1] if zones else 0)
+
+    # ------------------------------------------------ who may use what
+
+    def list_open(self, ends_at: int | None, express: bool = False) -> tuple[int, ...]:
+        """Zones for work whose minimum runtime ends then (None: unallocated work, which may use all)."""
+        if ends_at is None:
+            return (0, *self.by_zone)
+        return (0, *(zone for zone in self.by_zone if ends_at <= self._latest(zone, express)))
+
+    def _latest(self, zone: int, express: bool) -> int:
+        """R12, R7: express starts may move the time, once, together with those that depend on it."""
+        at = self.by_zone[zone].booking.at
+        if express and not any(kept.booking.moved for kept in self._list_moving(zone)):
+            return at + self.policy.express_seconds
+        return at
+
+    def _list_moving(self, zone: int) -> list[Kept]:
+        """The reservation and all later ones that wait for one of these for a host."""
+        moving = [self.by_zone[zone]]
+        later = sorted(self.by_zone.values(), key=lambda kept: (kept.booking.at, kept.booking.id))
+        for kept in later:
+            after = kept.booking.at >= moving[0].booking.at and kept not in moving
+            if after and any(not kept.booking.places.keys().isdisjoint(one.booking.places) for one in moving):
+                moving.append(kept)
+        return moving
+
+    def shift(self, zone: int) -> list[Kept]:
+        """Move the times that an express start moves; the reservations that were moved."""
+        moving = self._list_moving(zone)
+        for kept in moving:
+            self._count(kept, -1)
+            kept.booking.at += self.policy.express_seconds
+            kept.booking.moved = True
+            self._count(kept, 1)
+        self._closed.clear()
+        return moving
+
+    def list_closed(self, zones: tuple[int, ...]) -> frozenset[int]:
+        """Hosts in none of those zones."""
+        if len(zones) > len(self.by_zone):
+            return frozenset()
+        known = self._closed.get(zones)
+        if known is None:
+            known = self._closed[zones] = frozenset(
+                host for host, zone in enumerate(self.floor.zone) if zone not in zones
+            )
+        return known

@@ -1,0 +1,100 @@
+"""What follows a start, a taking, a return or a lapse: rows of the board and actions (R6, R10, R11)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler import explain
+from scheduler.board import Board
+from scheduler.ordering import Items
+from scheduler.preemption import Plan
+from scheduler.types import Code, Lapse, Preempt, Reason, Return, Shift, Standing, Start, reason
+
+
+def take_victim(board: Board, items: Items, item: int, attempt: int) -> None:
+    """R11: the victim is signalled now; its standing is stopping from now on."""
+    attempts, policy = board.facts.attempts, board.policy
+    why = explain.why_taken(board, items, item, attempt)
+    gpus, project = int(board.facts.attempt_gpus[attempt]), int(attempts.project[attempt])
+    victim = board.pool.remove(attempt)
+    if victim.funded:
+        board.funds.charge(board.path(project), 0, -gpus)
+        for host, count in victim.on_host.items():
+            board.floor.change(host, kept=-count)
+    else:
+        board.charge_unallocated(project, -gpus * board.remaining(attempt), -gpus)
+    if attempt in board.returned:
+        undo_return(board, attempt)
+    funded = victim.funded and attempt not in board.returned
+    grace = policy.grace_allocated_seconds if funded else policy.grace_unallocated_seconds
+    board.facts.standing[attempt] = Standing.STOPPING
+    board.taken_for[attempt] = items.workload[item]
+    board.actions.append(Preempt(int(attempts.id[attempt]), items.workload[item], grace, why))
+
+
+def occupy(board: Board, plan: Plan, gpus: int) -> None:
+    """GPUs that the victims will free are waited for; the rest is kept free from now on."""
+    coming: dict[int, int] = {}
+    for victim in plan.victims:
+        for host, count in board.facts.places[victim].items():
+            coming[host] = coming.get(host, 0) + count
+    for host, replicas in plan.placement:
+        needed = replicas * gpus
+        board.floor.change(host, free=-max(needed - coming.get(host, 0), 0), kept=needed)
+        board.pool.touch(host)
+
+
+def record_start(board: Board, row: int, plan: Plan, standing: Standing, express: bool, why: Reason) -> None:
+    facts = board.facts
+    board.started[row] = True
+    board.fresh.append((row, plan.placement, standing, bool(plan.victims)))
+    placement = tuple((int(facts.hosts.id[host]), replicas) for host, replicas in plan.placement)
+    victims = tuple(sorted(int(facts.attempts.id[victim]) for victim in plan.victims))
+    workload = int(facts.pending.id[row])
+    board.actions.append(Start(workload, standing, express, placement, victims, why))
+
+
+def shift_reservations(board: Board, plan: Plan, ends_at: int) -> None:
+    """R7: an express start that does not end in time on reserved hosts moves their time, once."""
+    for zone in sorted({board.floor.zone[host] for host, _ in plan.placement} - {0}):
+        if ends_at > board.book.by_zone[zone].booking.at:
+            for kept in board.book.shift(zone):
+                moved = kept.booking
+                why = reason(Code.EXPRESS_MOVES, at=moved.at, moved_seconds=board.policy.express_seconds)
+                board.shifts[moved.workload] = Shift(moved.workload, moved.at, why)
+
+
+def lapse_unfunded(board: Board) -> bool:
+    """R6: past-minimum attempts with a project on their path at balance 0 or less. True if any."""
+    attempts, standing = board.facts.attempts, board.facts.standing
+    rows = np.flatnonzero(standing == Standing.FUNDED)
+    if not len(rows):
+        return False
+    unfunded = ~board.limits().solvent[attempts.project[rows]]
+    for attempt in rows[unfunded].tolist():
+        lapse_attempt(board, attempt, explain.why_lapse(board, int(attempts.project[attempt])))
+    return bool(unfunded.any())
+
+
+def lapse_attempt(board: Board, attempt: int, why: Reason) -> None:
+    """R6: it is charged no longer, and every funded start may take it."""
+    attempts, standing = board.facts.attempts, board.facts.standing
+    project, gpus = int(attempts.project[attempt]), int(board.facts.attempt_gpus[attempt])
+    board.pool.remove(attempt)
+    standing[attempt] = Standing.UNALLOCATED
+    board.funds.charge(board.path(project), 0, -gpus)
+    board.charge_unallocated(project, 0, gpus)
+    for host, count in board.facts.places[attempt].items():
+        board.floor.change(host, kept=-count)
+    board.pool.add(board.make_victim(attempt))
+    if attempt in board.returned:
+        undo_return(board, attempt)
+        board.returned.discard(attempt)
+    else:
+        board.actions.append(Lapse(int(attempts.id[attempt]), why))
+
+
+def undo_return(board: Board, attempt: int) -> None:
+    """It returned in this decision, and a later start spent the balance or took it: it never returned (R8)."""
+    number = int(board.facts.attempts.id[attempt])
+    board.actions[:] = [one for one in board.actions if not (isinstance(one, Return) and one.attempt == number)]

@@ -1,0 +1,218 @@
+"""Hosts and a time for a head that can't start (R12).
+
+After the funded walk the same walk is made once more, over what could be funded and did not
+start: the first in each child of the root for which a place is certain gets a reservation.
+One child tries at most MOST_TRIES different heads in a decision, so that the pass stays short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.board import Board
+from scheduler.book import Kept
+from scheduler.bookings import Booking
+from scheduler.candidates import Shapes, find_heads, gather_pending
+from scheduler.ordering import Items
+from scheduler.placement import spread_gang
+from scheduler.preemption import Asker
+from scheduler.starts import Trial
+from scheduler.timeline import NOT_EVER, Timeline
+from scheduler.types import NEVER, Code, IntArray, Reserve, reason
+
+MOST_TRIES = 8
+"""Different heads that one child of the root tries in one decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A certain place: when, where, and what must go."""
+
+    at: int
+    places: dict[int, int]  # replicas by host
+    takings: frozenset[int]  # workloads
+
+
+def reserve_for_heads(board: Board, shapes: Shapes) -> None:
+    """R12: one reservation for each child of the root, at most as many as the policy says."""
+    if board.facts.snapshot.reserved is None or len(board.book.by_zone) >= board.policy.reservations_most:
+        return
+    sizes = np.where(board.facts.schedulable, board.facts.hosts.gpus, 0)
+    taken = {branch_of(board, int(board.facts.pending.project[row])) for row in board.book.by_row}
+    branch = np.array([branch_of(board, project) for project in range(len(board.tree.leaf_of))], dtype=np.int64)
+    open_ = ~np.isin(branch, list(taken))[board.facts.pending.project]
+    rows = np.flatnonzero(find_heads(board) & shapes.can_hold(sizes) & open_)
+    banned = list_banned(board) | board.banned
+    rows = rows[~np.isin(board.facts.pending.author[rows], list(banned))]
+    if len(rows):
+        HeadTrial(board, gather_pending(board, rows)).run()
+
+
+def branch_of(board: Board, project: int) -> int:
+    """The child of the root that a project belongs to; the root itself if it has no children."""
+    path = board.path(project)
+    return path[0] if path else board.tree.root
+
+
+def list_banned(board: Board) -> set[int]:
+    """R12: who cancels a reserved workload reserves nothing for a day (policy)."""
+    reserved = board.facts.snapshot.reserved
+    if reserved is None:
+        return set()
+    recent = reserved.cancelled.cancelled_at + board.policy.reservation_ban_seconds > board.now
+    return set(reserved.cancelled.author[recent].tolist())
+
+
+class HeadTrial(Trial):
+    """The walk that reserves instead of starting."""
+
+    def __init__(self, board: Board, items: Items) -> None:
+        self.done: set[int] = set()  # children of the root that are served or have tried enough
+        self.tried: dict[int, set[tuple[int, ...]]] = {}
+        super().__init__(board, items)
+        self.timeline = Timeline(board)
+
+    def is_hopeless(self, item: int) -> bool:
+        """Its child of the root is done with, or it is like one that was tried, or can't be funded."""
+        branch = branch_of(self.board, self.items.project[item])
+        if branch in self.done or self._name(item) in self.tried.get(branch, ()):
+            return True
+        return not self.can_pay(item)
+
+    def can_pay(self, item: int) -> bool:
+        """R7, burst room aside, of which enough must exist beside what is reserved there."""
+        board, items = self.board, self.items
+        path, funds = board.path(items.project[item]), board.funds
+        if not funds.can_fund(path, 0, items.gpus[item] * items.contract_seconds[item], board.now):
+            obstacle = funds.find_obstacle(path, 0, items.gpus[item] * items.contract_seconds[item], board.now)
+            if obstacle is not None and obstacle[1] != Code.BURST_CAP:
+                return False
+        return all(
+            funds.burst[node] == NEVER
+            or items.gpus[item] + sum(gpus for _, gpus in funds.reserved_gpus.get(node, ())) <= funds.burst[node]
+            for node in path
+        )
+
+    def _name(self, item: int) -> tuple[int, ...]:
+        """Like heads of one project have like chances."""
+        items = self.items
+        return items.project[item], items.priority[item], *self.shape(item), items.contract_seconds[item]
+
+    def try_item(self, item: int) -> None:
+        """Reserve for the item, or remember what would do."""
+        if self.is_hopeless(item):
+            return
+        board, items = self.board, self.items
+        branch = branch_of(board, items.project[item])
+        spot = find_spot(self.timeline, self._make_head(item, items.contract_seconds[item]), items, item)
+        if spot is None:
+            path = board.path(items.project[item])
+            capped = any(board.funds.find_lack(node, items.gpus[item], NOT_EVER) for node in path)
+            longest = None if capped else self.find_longest(item)
+            if longest is not None:
+                board.too_large[items.row[item]] = longest
+            tried = self.tried.setdefault(branch, set())
+            tried.add(self._name(item))
+            if len(tried) >= MOST_TRIES:
+                self.done.add(branch)
+            return
+        if spot.at <= board.now:
+            return  # it is held back by a policy, not by want of GPUs
+        self.done.add(branch)
+        booking = Booking(NEVER, items.workload[item], spot.at, board.now, False, spot.places, spot.takings)
+        path = board.path(items.project[item])
+        kept = Kept(booking, items.row[item], path, items.gpus[item], items.contract_seconds[item])
+        board.book.add(kept)
+        board.made.append(kept)
+        if len(board.book.by_zone) >= board.policy.reservations_most:
+            self.done.update(branch_of(board, project) for project in items.project)
+
+    def _make_head(self, item: int, contract_seconds: int) -> Asker:
+        items = self.items
+        counted = max(contract_seconds, self.board.policy.licence_floor_seconds) * items.gpus[item]
+        led = tuple(self.timeline.list_led(items.project[item], counted))
+        return Asker(items.project[item], items.priority[item], False, *self.shape(item), led)
+
+    def find_longest(self, item: int) -> int | None:
+        """R12: the longest minimum runtime with which it would be deserving enough; None: no shorter one would do."""
+        board, contract = self.board, self.items.contract_seconds[item]
+        low, high = board.policy.licence_floor_seconds, contract - 1
+        if low > high or not self._would_do(item, low):
+            return None
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._would_do(item, middle) else (low, middle - 1)
+        return low
+
+    def _would_do(self, item: int, contract_seconds: int) -> bool:
+        head = self._make_head(item, contract_seconds)
+        claims, open_at = self.timeline.find_claims(head), self.timeline.find_open(head)
+        room = self.timeline.count_room(NOT_EVER - 1, claims, open_at)
+        return int((room // head.gpus).sum()) >= head.replicas
+
+
+def find_spot(timeline: Timeline, head: Asker, items: Items, item: int) -> Spot | None:
+    """The earliest certain place for the gang, with room under every burst cap; None if there is none."""
+    claims, open_at = timeline.find_claims(head), timeline.find_open(head)
+    at = timeline.find_earliest(head, claims, open_at)
+    room_at = find_burst_time(timeline, claims, items, item)
+    if at is None or room_at is None:
+        return None
+    at = max(at, room_at)
+    slots = timeline.count_room(at, claims, open_at) // head.gpus
+    places = choose_hosts(timeline, slots, head)
+    holds = timeline.holds
+    going = (claims <= at) & ~holds.leaving & np.isin(holds.host, list(places))
+    takings = set(holds.workload[going].tolist())
+    if room_at > timeline.board.now:
+        takings |= set(holds.workload[_under_caps(timeline, items, item) & (claims <= at)].tolist())
+    return Spot(at, places, frozenset(takings))
+
+
+def choose_hosts(timeline: Timeline, slots: IntArray, head: Asker) -> dict[int, int]:
+    """One host if one can hold it all, the one with the least room that is enough; else as R13 spreads a gang."""
+    whole = np.flatnonzero(slots >= head.replicas)
+    if len(whole):
+        return {min(whole.tolist(), key=lambda host: (int(slots[host]), host)): head.replicas}
+    block = np.array(timeline.board.floor.block, dtype=np.int64)
+    return dict(spread_gang(slots, block, np.zeros(len(slots), dtype=np.int64), head.replicas))
+
+
+def find_burst_time(timeline: Timeline, claims: IntArray, items: Items, item: int) -> int | None:
+    """R7: when enough allocated work under its burst caps is certain to be takeable by it; None: never."""
+    board, holds = timeline.board, timeline.holds
+    latest = board.now
+    for node in board.path(items.project[item]):
+        lack = board.funds.find_lack(node, items.gpus[item], NOT_EVER)
+        if lack:
+            under = np.isin(holds.project, timeline.below[node]) & holds.allocated & (claims < NOT_EVER)
+            order = np.argsort(claims[under], kind="stable")
+            enough = np.flatnonzero(np.cumsum(holds.gpus[under][order]) >= lack)
+            if not len(enough):
+                return None
+            latest = max(latest, int(claims[under][order][enough[0]]))
+    return latest
+
+
+def _under_caps(timeline: Timeline, items: Items, item: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    board, holds = timeline.board, timeline.holds
+    chosen = np.zeros(len(holds.host), dtype=bool)
+    for node in board.path(items.project[item]):
+        if board.funds.burst[node] != NEVER:
+            chosen |= np.isin(holds.project, timeline.below[node]) & holds.allocated
+    return chosen
+
+
+def write_orders(board: Board) -> None:
+    """Last, the orders to keep what was reserved and moved."""
+    ids = board.facts.hosts.id
+    old = {kept.booking.workload for kept in board.book.by_zone.values() if kept not in board.made}
+    board.actions += [order for workload, order in sorted(board.shifts.items()) if workload in old]
+    for kept in board.made:
+        booking = kept.booking
+        placement = tuple(sorted((int(ids[host]), count) for host, count in booking.places.items()))
+        why = reason(Code.RESERVED_HEAD, at=booking.at, hosts=len(placement), gpus=kept.gpus)
+        takings = tuple(sorted(booking.takings))
+        board.actions.append(Reserve(booking.workload, booking.at, placement, takings, why))

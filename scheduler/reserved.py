@@ -1,0 +1,92 @@
+"""The way of a workload with a reservation to its GPUs (R8, R12): its licence is kept, its room under caps too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.board import Board
+from scheduler.book import Kept
+from scheduler.preemption import Licence, Plan
+
+if TYPE_CHECKING:
+    from scheduler.starts import Trial
+
+Way = tuple[Plan, list[int]]
+"""A plan, and the attempts that must lapse first to make room under burst caps."""
+
+
+def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
+    """Free GPUs anywhere; else its own hosts, by the licence that it keeps; else as everybody.
+
+    Before its time it does not make room under caps.
+    """
+    board, items = trial.board, trial.items
+    own = list_kept(board, kept)
+    plan = trial.find_way(item)
+    if (plan is None or plan.victims) and items.author[item] not in board.banned:
+        plan = _take_on_own_hosts(trial, item, kept, own) or plan
+    if plan is None:
+        return None
+    lapses = list_lapses(board, items.project[item], items.gpus[item], plan, own)
+    if lapses is None or (lapses and kept.booking.at > board.now):
+        return None
+    return plan, lapses
+
+
+def list_kept(board: Board, kept: Kept) -> frozenset[int]:
+    """Attempts past their minimum that its licence covers: those named when it was made, and what came since.
+
+    Of what came since, those on its hosts: whatever their balance or priority (R12). What starts in
+    the very second in which it was made counts as since: passes are told apart by the second alone.
+    """
+    attempts, booking = board.facts.attempts, kept.booking
+    return frozenset(
+        one
+        for one, victim in board.pool.victims.items()
+        if int(attempts.workload[one]) in booking.takings
+        or (int(attempts.decided_at[one]) >= booking.made_at and not victim.on_host.keys().isdisjoint(booking.places))
+    )
+
+
+def _take_on_own_hosts(trial: Trial, item: int, kept: Kept, own: frozenset[int]) -> Plan | None:
+    board, contract = trial.board, trial.items.contract_seconds[item]
+    asker = trial.make_asker(item)
+    usual = board.pool.judge(asker)
+    funded = frozenset(one for one in own if board.pool.victims[one].funded)
+    licence = Licence(usual.barred - own, usual.granted | funded)
+    zones = board.book.list_open(board.ends_at(contract, taking=True))
+    others = frozenset(range(len(board.floor.gpus))) - kept.booking.places.keys()
+    return board.pool.find_plan(asker, licence, others | board.book.list_closed(zones))
+
+
+def list_lapses(board: Board, project: int, gpus: int, plan: Plan, own: frozenset[int]) -> list[int] | None:
+    """R7: just enough of what it may take lapses to make room under every burst cap; None: there is not enough."""
+    pool, funds = board.pool, board.funds
+    lapses: list[int] = []
+    for node in board.path(project):
+        gone = {*plan.victims, *lapses}
+        under = [one for one in sorted(pool.funded_below.get(node, ())) if one not in gone]
+        freed = sum(int(board.facts.attempt_gpus[one]) for one in gone if pool.is_under(one, node))
+        lack = funds.find_lack(node, gpus, board.now) - freed
+        chosen = _choose_least([(one, int(board.facts.attempt_gpus[one])) for one in under if one in own], lack)
+        if chosen is None:
+            return None
+        lapses += chosen
+    return lapses
+
+
+def _choose_least(candidates: list[tuple[int, int]], lack: int) -> list[int] | None:
+    """Attempts with at least `lack` GPUs, largest first, without any that turns out needless."""
+    chosen: list[tuple[int, int]] = []
+    for one in sorted(candidates, key=lambda pair: (-pair[1], pair[0])):
+        if sum(gpus for _, gpus in chosen) >= lack:
+            break
+        chosen.append(one)
+    spare = sum(gpus for _, gpus in chosen) - lack
+    if spare < 0:
+        return None
+    for one in sorted(chosen, key=lambda pair: pair[1]):
+        if one[1] <= spare:
+            spare -= one[1]
+            chosen.remove(one)
+    return [one for one, _ in chosen]

@@ -1,0 +1,172 @@
+"""From when on GPUs are certain to be free, or takeable by one asker (R12).
+
+Certain are the ends of minimum runtimes, of grace times and of earlier reservations' contracts;
+that work ends early, or that balances change, is a guess and counts for nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.board import Board
+from scheduler.preemption import Asker
+from scheduler.types import NEVER, BoolArray, IntArray, Standing
+
+NOT_EVER = 1 << 60
+"""Later than any moment: the asker has no claim on these GPUs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holds:
+    """What holds GPUs: a row for each gang and host."""
+
+    host: IntArray
+    gpus: IntArray
+    until_at: IntArray  # the end of its minimum runtime, or of its grace time
+    project: IntArray
+    priority: IntArray
+    workload: IntArray
+    leaving: BoolArray  # it goes by itself
+    allocated: BoolArray
+    lapsed: BoolArray
+
+
+class Timeline:
+    """The holds of a cluster as one decision leaves them so far, and what an asker can count on."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.holds = _gather_holds(board)
+        self.free = np.array(board.floor.free, dtype=np.int64)
+        self.below: dict[int, list[int]] = {}
+        for project, path in enumerate(board.tree.path_of):
+            for node in path:
+                self.below.setdefault(node, []).append(project)
+
+    def list_led(self, project: int, gpu_seconds: int) -> list[int]:
+        """R9 (c): every branch that the project's path leads by the margin, once charged, where the paths part."""
+        board = self.board
+        margin = board.policy.licence_margin_ppm
+        return [
+            sibling
+            for node in board.path(project)
+            for sibling in board.tree.children[board.tree.parent[node]]
+            if sibling != node and board.funds.leads(node, gpu_seconds, sibling, margin)
+        ]
+
+    def find_claims(self, asker: Asker) -> IntArray:
+        """For every hold: from when on the asker may count on its GPUs; NOT_EVER without a licence (R9)."""
+        holds = self.holds
+        own = holds.project == asker.project
+        led = np.zeros(len(self.board.tree.leaf_of), dtype=bool)
+        led[[project for node in asker.led for project in self.below.get(node, ())]] = True
+        barred = holds.lapsed & own & (holds.priority >= asker.priority)
+        licensed = np.where(holds.allocated, led[holds.project] | (own & (holds.priority < asker.priority)), ~barred)
+        return np.where(holds.leaving | licensed, np.maximum(holds.until_at, self.board.now), NOT_EVER)
+
+    def find_open(self, asker: Asker) -> IntArray:
+        """For every host: from when on no earlier reservation keeps it from this asker."""
+        board, policy = self.board, self.board.policy
+        open_at = np.full(len(self.free), board.now, dtype=np.int64)
+        for kept in board.book.by_zone.values():
+            project = int(board.facts.pending.project[kept.row])
+            over = kept.ends_at + policy.start_allowance_seconds + policy.grace_allocated_seconds
+            led = any(project in self.below.get(node, ()) for node in asker.led)
+            hosts = list(kept.booking.places)
+            open_at[hosts] = np.maximum(open_at[hosts], over if led else NOT_EVER)
+        return open_at
+
+    def count_room(self, moment: int, claims: IntArray, open_at: IntArray) -> IntArray:
+        """GPUs of every host that are certain at that moment."""
+        room = np.where(open_at <= moment, self.free, 0)
+        usable = (claims <= moment) & (open_at[self.holds.host] <= moment)
+        np.add.at(room, self.holds.host[usable], self.holds.gpus[usable])
+        return room
+
+    def find_earliest(self, asker: Asker, claims: IntArray, open_at: IntArray) -> int | None:
+        """The first moment at which the whole gang is certain to fit, by bisection; None: never."""
+        moments = np.maximum(claims, open_at[self.holds.host])
+        moments = np.unique(np.concatenate([moments, open_at]))
+        moments = moments[moments < NOT_EVER]
+        low, high = 0, len(moments)
+        while low < high:
+            middle = (low + high) // 2
+            room = self.count_room(int(moments[middle]), claims, open_at)
+            if int((room // asker.gpus).sum()) >= asker.replicas:
+                high = middle
+            else:
+                low = middle + 1
+        return int(moments[low]) if low < len(moments) else None
+
+
+def _gather_holds(board: Board) -> Holds:
+    facts, now = board.facts, board.now
+    rows: list[tuple[int, ...]] = []
+    coming: dict[tuple[int, int], int] = {}  # GPUs still to be freed, by the workload that waits for them and host
+    attempts, needed = facts.attempts, _list_needed(board)
+    taker_of = {int(number): int(workload) for number, workload in zip(attempts.id, attempts.workload, strict=True)}
+    for one in np.flatnonzero(facts.standing == Standing.STOPPING).tolist():
+        taker = board.taken_for.get(one, taker_of.get(int(attempts.taker[one]), NEVER))
+        for host, gpus in facts.places[one].items():
+            coming[taker, host] = coming.get((taker, host), 0) + gpus
+            spare = min(gpus, max(coming[taker, host] - needed.get((taker, host), 0), 0))
+            gone_at = int(attempts.stopping_at[one]) + int(attempts.grace_seconds[one])
+            if int(attempts.stopping_at[one]) == NEVER:  # told to stop in this decision
+                gone_at = now + board.policy.grace_allocated_seconds
+            if spare and facts.schedulable[host]:
+                rows.append((host, spare, gone_at, 0, 0, NEVER, 1, 0, 0))
+    for one in np.flatnonzero((facts.standing > 0) & (facts.standing != Standing.STOPPING)).tolist():
+        rows += _hold_of_attempt(board, one)
+    for row, placement, standing, takes in board.fresh:
+        rows += _hold_of_start(board, row, placement, standing, takes)
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), 9).T
+    return Holds(*table[:6], *(column.astype(bool) for column in table[6:]))
+
+
+def _list_needed(board: Board) -> dict[tuple[int, int], int]:
+    """GPUs that held attempts and starts of this decision wait for, by workload id and host."""
+    facts, needed = board.facts, {}
+    for one in np.flatnonzero(facts.held).tolist():
+        for host, gpus in facts.places[one].items():
+            needed[int(facts.attempts.workload[one]), host] = gpus
+    for row, placement, _, takes in board.fresh:
+        for host, replicas in placement if takes else ():
+            needed[int(facts.pending.id[row]), host] = replicas * int(facts.pending.gpus_per_replica[row])
+    return needed
+
+
+def _hold_of_attempt(board: Board, one: int) -> list[tuple[int, ...]]:
+    facts, attempts, policy = board.facts, board.facts.attempts, board.policy
+    standing, contract = int(facts.standing[one]), int(attempts.contract_seconds[one])
+    allocated = standing in (Standing.PROTECTED, Standing.FUNDED)
+    if int(attempts.running_at[one]) != NEVER:
+        until = int(attempts.running_at[one]) + contract
+    else:
+        began = int(attempts.segments_at[one])
+        began = began if began != NEVER else board.now + policy.grace_allocated_seconds
+        until = max(began, board.now) + policy.start_allowance_seconds + contract
+    lapsed = allocated or bool(attempts.lapsed[one]) or int(attempts.standing[one]) != Standing.UNALLOCATED
+    numbers = (
+        until if standing == Standing.PROTECTED else board.now,
+        int(attempts.project[one]),
+        int(attempts.priority[one]),
+        int(attempts.workload[one]),
+    )
+    return [
+        (host, gpus, *numbers, 0, int(allocated), int(lapsed))
+        for host, gpus in facts.places[one].items()
+        if facts.schedulable[host]
+    ]
+
+
+def _hold_of_start(
+    board: Board, row: int, placement: tuple[tuple[int, int], ...], standing: Standing, takes: bool
+) -> list[tuple[int, ...]]:
+    pending = board.facts.pending
+    allocated = standing != Standing.UNALLOCATED
+    until = board.ends_at(int(pending.min_runtime_seconds[row]), takes) if allocated else board.now
+    numbers = until, int(pending.project[row]), int(pending.priority[row]), int(pending.id[row])
+    gpus = int(pending.gpus_per_replica[row])
+    return [(host, replicas * gpus, *numbers, 0, int(allocated), 0) for host, replicas in placement]
