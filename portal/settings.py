@@ -49,6 +49,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "portal.common.lengths.LengthRequiredMiddleware",
     "portal.dashboard.middleware.DatabaseAwayMiddleware",
+    "portal.dashboard.middleware.DatabaseAwayMiddleware",
     "portal.dashboard.middleware.StartingMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

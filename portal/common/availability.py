@@ -11,7 +11,7 @@ from typing import Any
 
 from portal.common.errors import Unavailable
 
-BROKER_SECONDS = 0.5
+BROKER_SECONDS = 0.9
 """How long one try may take to connect, and to answer."""
 QUICK = {
     "socket_timeout": BROKER_SECONDS,

@@ -9,7 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from portal.common.availability import BROKER
+from portal.common.availability import BROKER, Watch
 from portal.common.starting import missing
 
 Answers = dict[str, str]
@@ -49,6 +49,16 @@ def database_answer() -> str:
     except Error:
         return AWAY
     return OK
+
+
+DATABASE = Watch(lambda: in_time(lambda: {"database": database_answer()})["database"] == OK)
+DATABASE_THERE_SECONDS = 1.0
+"""For so long pages trust that the database answers; one that hangs for longer costs no further thread."""
+
+
+def database_is_away() -> bool:
+    """Whether the database answered nothing of late: asked once in a while, on a connection of its own."""
+    return DATABASE.is_away(there_seconds=DATABASE_THERE_SECONDS)
 
 
 def migrations_answer() -> str:

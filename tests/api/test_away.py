@@ -12,7 +12,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from portal.common.availability import BROKER
-from portal.common.health import _turn
+from portal.common.health import DATABASE, _turn
 from portal.launcher.services import Services
 from portal.workloads.models import Workload
 from tests.api.support import BODY, Lab, problem_require
@@ -91,6 +91,24 @@ def test_pages_say_nothing_of_a_broker_that_answers(lab: Lab, client: Client) ->
     BROKER.forget()
     client.force_login(lab.member)
     assert "The broker is away" not in client.get("/queue/").text
+
+
+def test_a_page_says_that_the_database_is_away_when_it_hangs(
+    lab: Lab, client: Client, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.common.health.DATABASE_THERE_SECONDS", 0.0)
+    client.force_login(lab.member)
+    assert client.get("/queue/").status_code == 200
+    with stopped(services, "database"):
+        began = time.monotonic()
+        for _ in range(3):
+            response = client.get("/queue/")
+            assert (response.status_code, "The database is away" in response.text) == (503, True)
+        assert time.monotonic() - began < 5
+    assert _turn.acquire(timeout=10)
+    _turn.release()
+    DATABASE.forget()
+    assert client.get("/queue/").status_code == 200
 
 
 def test_health_answers_when_the_database_hangs(client: Client, db: None, services: Services) -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from portal.common.services import audit_record
+from portal.dashboard.templatetags.commons import action_words
 from tests.dashboard.scene import client_of
 from tests.factories import after, user_make
 
@@ -63,3 +64,16 @@ def test_a_member_is_told_that_the_audit_log_is_not_for_the_role(scene):
     answer = client_of(scene.member).get("/audit/")
     assert answer.status_code == 403
     assert "You may see this" not in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [("budget_change_create", "Budget change created"), ("workload_cancel", "Workload cancelled"), ("x_set", "X set")],
+)
+def test_an_action_is_said_as_what_was_done(action, words):
+    assert action_words(action) == words
+
+
+def test_what_was_made_has_no_before(scene):
+    audit_record(actor=None, action="x", target=scene.host, before={}, after={"name": "gpu-01"}, now=after(1))
+    assert '<span class="quiet">new</span>' in client_of(scene.operator).get("/audit/").content.decode()

@@ -291,6 +291,24 @@ def kind_words(kind: str) -> str:
     return kind.replace("_", " ").capitalize()
 
 
+DONE = {"cancel": "cancelled", "set": "set", "end": "ended", "login": "signed in"}
+THINGS = {"apitoken": "API token", "budgetchange": "", "hostkey": "host key"}
+
+
+@register.filter
+def action_words(action: str) -> str:
+    """`budget_change_create` as what was done: `Budget change created`."""
+    *what, verb = action.split("_")
+    done = DONE.get(verb) or (f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+    return " ".join([*what, done]).capitalize().replace("Api ", "API ")
+
+
+@register.filter
+def thing_words(kind: str) -> str:
+    """What kind of thing an audit entry is about."""
+    return THINGS.get(kind, kind)
+
+
 @register.simple_tag
 def project_url(path: str) -> str:
     """The project's page; where that does not exist, its workloads."""
