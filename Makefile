@@ -6,7 +6,7 @@ VENV := .venv/bin
 ARGS ?=
 ONLY ?=
 
-.PHONY: help setup run test lint format bench audit
+.PHONY: help setup run manage test lint format bench audit
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -17,6 +17,9 @@ setup: ## make .venv and install the pinned requirements
 
 run: setup ## start everything here: PORT=8000 DATA_DIR=./data DEMO=1 ADMIN_USER= ADMIN_PASSWORD=
 	@exec $(VENV)/python -m portal.launcher
+
+manage: setup ## manage.py on what `make run` keeps up here: ARGS='host_list' DATA_DIR=./data
+	@exec $(VENV)/python -m portal.launcher manage $(ARGS)
 
 test: setup ## lint, types, walls, migrations, deploy check and tests: ARGS='-k name'
 	@exec $(VENV)/python -m tests.everything $(ARGS)

@@ -65,19 +65,18 @@ def build_tree(rng: np.random.Generator, count: int) -> tuple[Projects, ShareSte
     return Projects(ids, np.array(parents, dtype=np.int64)), steps, np.flatnonzero(children == 0)
 
 
-def build_snapshot(scale: int = 1, segments: int = 20_000) -> Snapshot:
+def build_snapshot(scale: float = 1, segments: int = 20_000) -> Snapshot:
     """10,000 pending, 1,250 hosts of 8, 2,500 running, 150 projects four levels deep, times `scale`."""
     rng = np.random.default_rng(7)
-    projects, shares, leaves = build_tree(rng, 150 * scale)
-    hosts = 1250 * scale
-    attempts, placements = build_attempts(rng, hosts, 2500 * scale, leaves)
-    count = 10_000 * scale
+    people, hosts, count = round(150 * scale), round(1250 * scale), round(10_000 * scale)
+    projects, shares, leaves = build_tree(rng, people)
+    attempts, placements = build_attempts(rng, hosts, 2 * hosts, leaves)
     gpus = rng.choice([1, 1, 1, 2, 4, 8], count)
     replicas = np.where(gpus == 8, rng.choice([1, 1, 1, 2, 4, 16], count), 1)
     pending = Pending(
         id=np.arange(count) + 10_000_000,
         project=rng.choice(leaves, count),
-        author=rng.integers(1, 150 * scale, count),
+        author=rng.integers(1, people, count),
         first_submit_at=NOW - rng.integers(1, WEEK, count),
         queued_at=NOW - rng.integers(1, HOUR, count),
         replicas=replicas,
@@ -97,11 +96,11 @@ def build_snapshot(scale: int = 1, segments: int = 20_000) -> Snapshot:
         paths.append(tuple(reversed(path)))
     closed = []
     for _ in range(2):
-        start = NOW - rng.integers(HOUR, WEEK + HOUR, segments * scale)
+        start = NOW - rng.integers(HOUR, WEEK + HOUR, round(segments * scale))
         closed.append(
             Segments(
                 rng.choice(len(paths), len(start), p=uneven(len(paths))),
-                rng.integers(1, 150 * scale, len(start)),
+                rng.integers(1, people, len(start)),
                 start,
                 start + rng.integers(60, HOUR * 10, len(start)).clip(max=NOW - start),
                 rng.choice([1, 2, 4, 8, 16, 32], len(start)),

@@ -19,6 +19,13 @@ def words(told: Reason) -> str:
     return SENTENCES[told.code](told.as_dict()).strip()
 
 
+def words_unnamed(told: Reason) -> str:
+    """The sentence for those who may not see who took: nothing in it names another project, its balance or its work."""
+    if told.code is Code.TAKEN:
+        return _taken(told.as_dict(), "work of another project of higher balance")
+    return words(told)
+
+
 def say_span(seconds: int) -> str:
     """2 h 10 min, as people say it; at most two units, rounded down."""
     for unit, size, lower, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
@@ -81,10 +88,13 @@ def _contract(numbers: Numbers) -> str:
     )
 
 
-def _taken(numbers: Numbers) -> str:
+def _taken(numbers: Numbers, taker: str = "") -> str:
+    named = (
+        f"<workload {numbers['taker_workload']}> of <project {numbers['taker_project']}> "
+        f"({say_balance(numbers, 'taker_balance_ppm')})"
+    )
     return (
-        f"Stopped for <workload {numbers['taker_workload']}> of <project {numbers['taker_project']}> "
-        f"({say_balance(numbers, 'taker_balance_ppm')}): it ran unallocated in <project {numbers['project']}> "
+        f"Stopped for {taker or named}: it ran unallocated in <project {numbers['project']}> "
         f"({say_balance(numbers)}) for {say_span(numbers['ran_seconds'])}, minimum runtime "
         f"{say_span(numbers['min_runtime_seconds'])}; GPU-time lost since its last checkpoint "
         f"{say_span(numbers['lost_gpu_seconds'])}."

@@ -223,6 +223,8 @@ def envelope_shape(envelope: object) -> Envelope:
     texts = ("host", "attempt", "action", "signature")
     if not all(isinstance(envelope[name], str) and len(envelope[name]) <= 200 for name in texts):
         raise Malformed("Fields host, attempt, action and signature must be short texts.")
+    if envelope["host"] != PORTAL_NAME and not HOST_NAME.fullmatch(envelope["host"]):
+        raise Malformed(f"{envelope['host'][:100]!r} is not a host name.")
     if not whole(envelope["sequence"], 0, SEQUENCE_MAX):
         raise Malformed("Field sequence must be a whole number.")
     return cast(Envelope, envelope)
@@ -256,8 +258,9 @@ def envelope_send(app: Any, task: str, envelope: Envelope, queue: str, *, newest
         app.send_task(task, args=[envelope], producer=producer, queue=target, declare=[], retry=False)
 
 
-def pass_request(cluster_id: int) -> None:
-    """Ask for a pass over a cluster once the caller's transaction has committed.
+def pass_request(cluster_id: int, *, after_seconds: int = 0) -> None:
+    """Ask for a pass over a cluster once the caller's transaction has committed, or so many seconds later: a few,
+    for a worker keeps such a request in its memory.
 
     A broker that is away is not an error here: the beat's next tick does the same work. So is a request that waited
     behind others for longer than a pass may take: any pass made meanwhile has done its work.
@@ -267,13 +270,28 @@ def pass_request(cluster_id: int) -> None:
 
     # The portal's own app: in the worker that takes in reports, the current one knows no other queue than its own.
     from portal.celery import app
+    from portal.common.availability import BROKER, quick_producers
+
+    when = {"countdown": after_seconds} if after_seconds else {}
+    expires = after_seconds + PASS_REQUEST_SECONDS
 
     def send() -> None:
         try:
-            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False, expires=PASS_REQUEST_SECONDS)
+            with quick_producers(app).acquire(block=True, timeout=1) as producer:
+                app.send_task(
+                    PASS_TASK,
+                    args=[cluster_id],
+                    queue=PORTAL_QUEUE,
+                    producer=producer,
+                    retry=False,
+                    expires=expires,
+                    **when,
+                )
+            BROKER.note(away=False)
         except OperationalError:
             import logging
 
+            BROKER.note(away=True)
             logging.getLogger(__name__).warning("The broker is away: the next beat makes the pass.")
 
     transaction.on_commit(send)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from portal.common.units import DAY_SECONDS, HOUR_SECONDS, duration_words
 
 DURATION_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
+MINUTELY_UP_TO_SECONDS = 3 * HOUR_SECONDS
 HOURLY_UP_TO_SECONDS = 3 * DAY_SECONDS
 DAILY_STEPS = ((11, 1), (35, 5), (70, 14))  # up to so many days, a tick every so many
 
@@ -35,14 +36,25 @@ def time_axis(start_at: datetime, end_at: datetime, zone: ZoneInfo) -> dict[str,
 
 
 def time_ticks(start_at: datetime, end_at: datetime, zone: ZoneInfo) -> Iterator[tuple[datetime, str]]:
-    """Round local moments inside the range: hours up to three days, then days, then first days of months."""
+    """Round local moments inside the range: minutes, hours up to three days, days, first days of months."""
     seconds = (end_at - start_at).total_seconds()
-    if seconds <= HOURLY_UP_TO_SECONDS:
+    if seconds < MINUTELY_UP_TO_SECONDS:
+        yield from _minute_ticks(start_at, end_at, zone, every=next(m for m in (1, 2, 5, 10, 30) if seconds <= m * 480))
+    elif seconds <= HOURLY_UP_TO_SECONDS:
         yield from _hour_ticks(start_at, end_at, zone, every=_hours_between(seconds))
     elif (every := _days_between(seconds / DAY_SECONDS)) is not None:
         yield from _day_ticks(start_at, end_at, zone, every=every)
     else:
         yield from _month_ticks(start_at, end_at, zone, every=max(1, round(seconds / DAY_SECONDS / 30 / 8)))
+
+
+def _minute_ticks(
+    start_at: datetime, end_at: datetime, zone: ZoneInfo, *, every: int
+) -> Iterator[tuple[datetime, str]]:
+    step = 60 * every
+    for seconds in range(-(-int(start_at.timestamp()) // step) * step, int(end_at.timestamp()) + 1, step):
+        moment = datetime.fromtimestamp(seconds, UTC)
+        yield moment, f"{moment.astimezone(zone):%H:%M}"
 
 
 def _hours_between(seconds: float) -> int:

@@ -11,6 +11,7 @@ from portal.dashboard.charts import (
     Column,
     Dict,
     Table,
+    amount_format,
     axis_base,
     axis_title,
     chart_empty,
@@ -57,7 +58,12 @@ def pyramid_waterfall(rungs: Sequence[Rung], *, frame: ChartFrame, title: str) -
     bars = _bars(rungs)
     layout = layout_base(
         height=ROW_PIXELS * len(rungs) + 56,
-        xaxis=axis_base(range=[0, whole / 3600 * 1.3], nticks=5, tickformat=",~s", title=axis_title("GPU-hours")),
+        xaxis=axis_base(
+            range=[0, whole / 3600 * 1.3],
+            nticks=5,
+            tickformat=amount_format(whole / 3600),
+            title=axis_title("GPU-hours"),
+        ),
         yaxis=axis_base(type="category", autorange="reversed", showgrid=False),
         hovermode="closest",
         bargap=0.28,

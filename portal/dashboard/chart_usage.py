@@ -23,7 +23,8 @@ from portal.dashboard.charts import (
 
 ALLOCATED = ("protected", "funded")
 MEASURE_STANDINGS = "GPUs occupied (GPU-hours per hour), by standing"
-MEASURE_USE = "GPU-hours used per hour, by standing, against the allotment in force at each moment"
+MEASURE_CAPACITY = ", under the schedulable GPUs (above them: on closed hosts)"
+MEASURE_USE = "GPU-hours used per hour, by standing, against the allotment, both as means of each step"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def standings_over_time(
     return Chart(
         key=key,
         title=title,
-        subtitle=frame.subtitle(MEASURE_STANDINGS + (", under the schedulable GPUs" if capacity else "")),
+        subtitle=frame.subtitle(MEASURE_STANDINGS + (MEASURE_CAPACITY if capacity else "")),
         traces=traces,
         layout=named(time_layout(frame, height=300, unit="GPUs", top=top), ends, top=top),
         table=_steps_table(steps, standings, frame.zone),
@@ -191,19 +192,19 @@ def budget_over_use(
     steps: Sequence[Step],
     allotted: Sequence[int],
     *,
-    levels: Sequence[Level],
     frame: ChartFrame,
     title: str,
     budget: str,
 ) -> Chart:
-    """Bars of what was used, under the step line of what the budgets then in force allotted.
+    """Bars of what was used, under the step line of what the budgets then in force allotted: means of the same steps.
 
-    `allotted`: GPU-seconds of each step; `levels`: the same as GPUs, with each change at its moment; both empty for a
-    project that never had a budget. `budget` names the budget that it is drawn against.
+    `allotted`: GPU-seconds of each step; empty for a project that never had a budget. `budget` names the budget that
+    it is drawn against.
     """
     standings = used_standings(steps)
     measure = f"{MEASURE_USE}: {budget}"
-    if not standings and not any(level.gpus for level in levels):
+    levels = [Level(step.start_at, given / step.seconds) for step, given in zip(steps, allotted, strict=False)]
+    if not standings and not any(allotted):
         return chart_empty(
             key="use",
             title=title,
@@ -215,7 +216,7 @@ def budget_over_use(
     top = max([step.total() / step.seconds for step in steps] + [level.gpus for level in levels])
     traces = [_bars(steps, standing) for standing in standings]
     ends = [(standing, standing, value) for standing, _, value in _stack_ends(steps, standings)]
-    if any(level.gpus for level in levels):
+    if any(allotted):
         traces.append(level_line(levels, frame=frame, name="allotment", shade="text"))
         ends.append(("allotment", "text", levels[-1].gpus))
     more = [f"allotted: {hours_words(each)} GPU-hours" for each in allotted]

@@ -11,6 +11,8 @@ def hours_words(gpu_seconds: float) -> str:
     hours = gpu_seconds / HOUR_SECONDS
     if not hours:
         return "0"
+    if abs(hours) < 0.005:
+        return "<0.01"
     return f"{hours:,.2f}" if abs(hours) < 100 else f"{hours:,.0f}"
 
 

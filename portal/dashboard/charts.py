@@ -182,6 +182,7 @@ def axis_base(**more: Any) -> Dict:
         "automargin": True,
         "ticks": "",
         "tickangle": 0,
+        "exponentformat": "none",
         **more,
     }
 
@@ -215,6 +216,11 @@ def layout_base(*, height: int, xaxis: Dict, yaxis: Dict, **more: Any) -> Dict:
     }
 
 
+def amount_format(top: float) -> str:
+    """Plain numbers with separators; millions and more in short. Never 200m for a fifth."""
+    return ",~s" if top >= 1_000_000 else ",~r"
+
+
 def time_layout(frame: ChartFrame, *, height: int, unit: str, top: float) -> Dict:
     """Time along x in the site's zone, an amount from 0 up along y."""
     return layout_base(
@@ -225,7 +231,7 @@ def time_layout(frame: ChartFrame, *, height: int, unit: str, top: float) -> Dic
             range=[0, top * 1.06 or 1],
             rangemode="tozero",
             nticks=6,
-            tickformat=",~r",
+            tickformat=amount_format(top),
         ),
         hovermode="x",
     )

@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, Min, OuterRef
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from portal.clusters.models import Cluster, Host
+from portal.clusters.models import Cluster, Host, HostSpan
 from portal.common.errors import Refused
 from portal.common.units import DAY_SECONDS, WEEK_SECONDS, whole_second
 from portal.projects.models import Project
@@ -34,7 +34,7 @@ RANGES = {
     "7d": Range("7d", "7 d", "last 7 days", WEEK_SECONDS, "the 7 days before"),
     "30d": Range("30d", "30 d", "last 30 days", 30 * DAY_SECONDS, "the 30 days before"),
 }
-RANGE_DEFAULT = "7d"
+RANGE_DEFAULT, RANGE_YOUNG = "7d", "24h"
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,12 @@ class Frame:
         self.site_name = settings.SITE_NAME
         self.zone = settings.SITE_ZONE
         self.ranges = RANGES
-        self._range_key = request.GET.get("range", RANGE_DEFAULT)
+        self._range_key = request.GET.get("range", "")
         self._cluster_name = request.GET.get("cluster", "")
 
     def require(self) -> None:
         """Refuse a range or a cluster that does not exist, naming those that do."""
-        if self._range_key not in RANGES:
+        if "range" in self.request.GET and self._range_key not in RANGES:
             raise Refused(f"range is {self._range_key[:40]!r}; it can be {', '.join(RANGES)}.", attr="range")
         if self._cluster_name and self._cluster_name not in {cluster.name for cluster in self.clusters}:
             names = ", ".join(cluster.name for cluster in self.clusters) or "none yet"
@@ -124,15 +124,40 @@ class Frame:
         by_name = {cluster.name: cluster for cluster in self.clusters}
         return by_name.get(self._cluster_name) or next(iter(self.clusters), None)
 
+    @cached_property
+    def accounted_from(self) -> datetime | None:
+        """When the cluster's ledger begins: with its first host. None: it has had none."""
+        if self.cluster is None:
+            return None
+        first = HostSpan.objects.filter(cluster=self.cluster).order_by().aggregate(first=Min("start_at"))["first"]
+        return whole_second(first) if first else None
+
     @property
     def range(self) -> Range:
-        """The time range that the URL names, else a week."""
-        return RANGES.get(self._range_key, RANGES[RANGE_DEFAULT])
+        """The time range that the URL names, else a week; a day while the ledger is younger than a week."""
+        if self._range_key in RANGES:
+            return RANGES[self._range_key]
+        week = RANGES[RANGE_DEFAULT]
+        return RANGES[RANGE_YOUNG] if self.accounted_part(self._ago(week), self.now)[1] else week
+
+    def _ago(self, span: Range) -> datetime:
+        return self.now - timedelta(seconds=span.seconds)
+
+    def accounted_part(self, start: datetime, end: datetime) -> tuple[datetime, bool]:
+        """Where [start, end) really begins: not before the ledger does, so that no mean is taken over nothing."""
+        first = self.accounted_from
+        is_cut = first is not None and start < first < end
+        return (first, True) if is_cut and first else (start, False)
 
     @property
     def start_at(self) -> datetime:
-        """The beginning of the range, whole seconds."""
-        return self.now - timedelta(seconds=self.range.seconds)
+        """The beginning of the range, or of the ledger inside it; whole seconds."""
+        return self.accounted_part(self._ago(self.range), self.now)[0]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the ledger begins inside the range."""
+        return self.accounted_part(self._ago(self.range), self.now)[1]
 
     @property
     def previous_start_at(self) -> datetime:

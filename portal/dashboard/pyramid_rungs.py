@@ -91,6 +91,19 @@ def pyramid_title(found: Pyramid) -> str:
     )
 
 
+def pyramid_answer(found: Pyramid) -> str:
+    """`GPUs were 98 % available and 94 % occupied; projects got 97 % of the GPU-hours they were owed`."""
+    if not found.schedulable_gpu_seconds:
+        return "No GPU could take work in this range"
+    available = ratio_words(found.schedulable_gpu_seconds, found.installed_gpu_seconds)
+    occupied = ratio_words(found.occupied_schedulable_gpu_seconds, found.schedulable_gpu_seconds)
+    owed = "nobody was owed GPU-hours"
+    if found.owed_gpu_seconds:
+        share = ratio_words(found.delivered_gpu_seconds, found.owed_gpu_seconds)
+        owed = f"projects got {share} of the GPU-hours they were owed"
+    return f"GPUs were {available} available and {occupied} occupied; {owed}"
+
+
 def occupancy_title(found: Pyramid) -> str:
     """`GPUs were 94 % occupied; 18 % of what ran was unallocated`."""
     if not found.occupied_gpu_seconds:

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from portal.common.errors import Refused
 from portal.common.units import DAY_SECONDS, HOUR_SECONDS, WEEK_SECONDS, whole_second
 from portal.dashboard.charts import ChartFrame
-from portal.dashboard.frame import frame_of
+from portal.dashboard.frame import Frame, frame_of
 
 SPAN_MAX_SECONDS = 5 * 366 * DAY_SECONDS
 STEPS_MAX = 64
@@ -53,7 +53,8 @@ def span_of(request: HttpRequest) -> Span:
     frame = frame_of(request)
     given_from, given_to = request.GET.get("from", ""), request.GET.get("to", "")
     if not given_from and not given_to:
-        return Span(frame.start_at, frame.now, f"the {frame.range.words}", fixed=False)
+        start = frame.now - timedelta(seconds=frame.range.seconds)
+        return _span(frame, start, frame.now, f"the {frame.range.words}", fixed=False)
     end = moment_parse(given_to, "to", day_end=True) if given_to else frame.now
     if not given_from:
         raise Refused("to is given without from; give both, such as from=2026-11-01&to=2026-11-30.", attr="from")
@@ -64,7 +65,14 @@ def span_of(request: HttpRequest) -> Span:
         raise Refused("The range from … to may be at most five years.", attr="from")
     here = zone()
     words = f"{start.astimezone(here):%-d %b %Y %H:%M} to {end.astimezone(here):%-d %b %Y %H:%M}"
-    return Span(start, end, words, fixed=True)
+    return _span(frame, start, end, words, fixed=True)
+
+
+def _span(frame: Frame, start: datetime, end: datetime, words: str, *, fixed: bool) -> Span:
+    """The accounted part of [start, end), said where it is not the whole."""
+    begun, is_cut = frame.accounted_part(start, end)
+    since = f", accounted from {begun.astimezone(zone()):%-d %b %H:%M}" if is_cut else ""
+    return Span(begun, end, words + since, fixed)
 
 
 def moment_parse(text: str, name: str, *, day_end: bool = False) -> datetime:

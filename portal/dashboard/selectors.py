@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, OuterRef, Q, Subquery
 
 from portal.clusters.models import Cluster, Host
 from portal.clusters.selectors import hosts_installed
@@ -81,6 +81,12 @@ def _host_use(
     return HostUse(host, gpus, dict(counts), empty_at)
 
 
+def hosts_closed(*, cluster: Cluster) -> list[tuple[str, str]]:
+    """(name, state) of every host that takes no new attempts."""
+    rows = hosts_installed(cluster=cluster).exclude(state="schedulable").order_by("name")
+    return list(rows.values_list("name", "state"))
+
+
 def gpus_by_standing(*, cluster: Cluster) -> dict[str, int]:
     """GPUs of the cluster by what they do now, standings first, then held, free and unavailable."""
     claims = gpu_claims_now(cluster=cluster)
@@ -153,7 +159,9 @@ def active_standings(*, workload_ids: list[int]) -> dict[int, str]:
 def ended_counts(*, user: User, cluster: Cluster, since: datetime, boundary: datetime) -> dict[str, tuple[int, int]]:
     """State -> workloads that ended from `boundary` on, and those from `since` until then, as far as one sees them."""
     accepted = Workload.clusters.through.objects.filter(workload_id=OuterRef("pk"), cluster_id=cluster.pk)
-    ended = workloads_visible(user=user).filter(Exists(accepted), ended_at__gte=since)
+    # A scalar instead of EXISTS: each is looked up, where PostgreSQL would join them to all that ever were.
+    ended = workloads_visible(user=user).alias(accepted=Subquery(accepted.values("pk")[:1]))
+    ended = ended.filter(accepted__isnull=False, ended_at__gte=since)
     rows = (
         ended.order_by()
         .values_list("state")

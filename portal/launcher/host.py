@@ -16,6 +16,7 @@ from portal.launcher.services import Services
 from portal.launcher.valkey import BrokerUser, broker_url
 
 PASSWORD_NAME = "broker-host"  # noqa: S105 - a file's name
+INIT_SECONDS = 120
 PUBLIC_KEY_NAME = "portal.pub"
 # A host that isn't the embedded default's own broker is reached as the environment says.
 AGENT_BROKER_NAME = "AGENT_BROKER_URL"
@@ -54,7 +55,13 @@ def host_init(services: Services) -> "subprocess.Popen[bytes]":
 
 def host_init_wait(process: "subprocess.Popen[bytes]", folder: Folder) -> Path:
     """The file with what to register."""
-    _, told = process.communicate()
+    try:
+        _, told = process.communicate(timeout=INIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise LaunchError(
+            f"This host's GPUs could not be counted in {INIT_SECONDS} s; see what nvidia-smi says."
+        ) from None
     if process.returncode != 0:
         raise LaunchError(f"This host could not be set up: {told.decode(errors='replace').strip()}")
     return folder.run / "host.json"

@@ -16,7 +16,8 @@ from types import FrameType
 from portal.launcher import table
 from portal.launcher.errors import LaunchError
 from portal.launcher.folder import Folder
-from portal.launcher.host import agent_environment, host_init, host_init_wait, host_user
+from portal.launcher.host import agent_environment, host_init, host_init_wait
+from portal.launcher.host_users import host_users
 from portal.launcher.identity import Identity, folder_owner_become, own_identity, service_identity
 from portal.launcher.logs import last_line, log_bound, log_open
 from portal.launcher.migrations import migrations_note, migrations_pending
@@ -25,7 +26,7 @@ from portal.launcher.port import listener_open
 from portal.launcher.postgres import Postgres
 from portal.launcher.records import MARKER
 from portal.launcher.services import Services, service_variables, services_environment, services_start
-from portal.launcher.shutdown import BROKER, DATABASE, everything_stop
+from portal.launcher.shutdown import BROKER, DATABASE, children_collect, everything_stop
 from portal.launcher.supervisor import Popen, Supervisor, say
 from portal.launcher.valkey import Valkey
 from portal.launcher.waiting import until
@@ -44,25 +45,43 @@ def launch(options: Options) -> None:
     began_at = time.monotonic()
     folder_owner_become(options.data_folder)
     folder = Folder(options.data_folder)
-    folder.make()
-    with contextlib.ExitStack() as held:
-        lock = folder.lock(options.address)
-        held.callback(os.close, lock)
-        listener = held.enter_context(listener_open(options.port))
-        everything_stop(folder.run, folder.agent)
-        wake = held.enter_context(stop_signals())
-        services = Services(folder, launch_id=uuid.uuid4().hex)
-        guard = Guard(folder.run, services.launch_id, folder.agent, lock)
-        try:
-            supervisor = bring_up(options, services, listener.fileno(), began_at)
-            supervisor.run(wake, guard.check)
-        except StopAsked:
-            say("\nStopping: workloads, portal, broker and database end.")
-        except OSError as error:
-            raise disk_error(folder, error) from error
-        finally:
-            take_down(guard, services)
+    try:
+        with contextlib.ExitStack() as held:
+            folder.check()
+            listener = held.enter_context(listener_open(options.port))
+            folder.make()
+            lock = folder.lock(options.address)
+            held.callback(os.close, lock)
+            everything_stop(folder.run, folder.agent)
+            wake = held.enter_context(stop_signals())
+            held_run(options, folder, lock, listener.fileno(), wake, began_at)
+    except OSError as error:
+        raise disk_error(folder, error) from error
     say("Stopped.")
+
+
+def held_run(options: Options, folder: Folder, lock: int, listener: int, wake: int, began_at: float) -> None:
+    """Run until told to stop or until it can't go on; then nothing of it is left."""
+    services = Services(folder, launch_id=uuid.uuid4().hex)
+    guard = Guard(folder.run, services.launch_id, folder.agent, lock)
+    services.tell = guard.records_tell
+
+    def look() -> None:
+        guard.check()
+        if not folder.still_there(lock):
+            raise vanished(folder)
+
+    try:
+        supervisor = bring_up(options, services, listener, began_at)
+        supervisor.run(wake, look)
+    except StopAsked:
+        say("\nStopping: workloads, portal, broker and database end.")
+    except (OSError, LaunchError):
+        if not folder.still_there(lock):
+            raise vanished(folder) from None
+        raise
+    finally:
+        take_down(guard, services)
 
 
 def bring_up(options: Options, services: Services, listener: int, began_at: float) -> Supervisor:
@@ -70,15 +89,17 @@ def bring_up(options: Options, services: Services, listener: int, began_at: floa
     folder = services.folder
     for log in folder.logs.glob("*.log"):
         log_bound(log)
-    services_start(services, hosts=[host_user(folder)])
+    services_start(services, hosts=host_users(folder))
     supervisor = Supervisor(services, folder.logs)
     services_keep(supervisor, services)
     identity = portal_identity(folder)
     environment = portal_environment(services, identity)
+    folder.starting.touch()
     web = supervisor.process_start(table.web(environment, identity, listener=listener))
     described = host_init(services)
     migrate(services, environment)
     bootstrap(options, folder, environment, host_init_wait(described, folder))
+    folder.starting.unlink(missing_ok=True)
     first_page_wait(options, web, folder)
     # After the first page, which would else share the processors with them.
     supervisor.process_start(table.worker(environment, identity))
@@ -192,15 +213,25 @@ def take_down(guard: Guard, services: Services) -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     guard.end()
-    for child in services.children.values():
-        child.wait()
-    guard.wait()
+    children_collect(services.children.values(), guard.watcher)
+
+
+def vanished(folder: Folder) -> LaunchError:
+    """Somebody removed or replaced the folder under a running portal."""
+    return LaunchError(
+        f"DATA_DIR {folder.root} was removed or replaced while GPU Commons ran, so all of it was stopped; put the "
+        "folder back from a backup, or start again with an empty one."
+    )
 
 
 def disk_error(folder: Folder, error: OSError) -> Exception:
-    """A full disk as a sentence; anything else as it is."""
+    """A full disk, or a file of ours that can't be used, as a sentence; anything else as it is."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return LaunchError(f"The disk of {folder.root} is full; free some space and start again.")
+    if error.filename is not None and folder.root in Path(os.fsdecode(error.filename)).parents:
+        return LaunchError(
+            f"{os.fsdecode(error.filename)} can't be used ({error.strerror}); set that right and start again."
+        )
     return error
 
 

@@ -38,7 +38,7 @@ class Postgres:
     @property
     def url(self) -> str:
         """How Django reaches it."""
-        return f"postgres://{ROLE}@/{DATABASE}?host={self.socket_folder}"
+        return database_url(self.socket_folder)
 
     def prepare(self) -> None:
         """Make the data folder if there is none, and refuse one that can't be right."""
@@ -175,6 +175,11 @@ class Postgres:
             found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
             if found is None:
                 connection.execute(f"CREATE DATABASE {DATABASE}")
+
+
+def database_url(socket_folder: Path) -> str:
+    """The portal's database on a server with its socket there."""
+    return f"postgres://{ROLE}@/{DATABASE}?host={socket_folder}"
 
 
 def database_locale() -> str:

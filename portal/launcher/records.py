@@ -52,16 +52,29 @@ def records_write(folder: Path, launch_id: str, records: list[Record]) -> None:
     """Replace the list, whole or not at all."""
     target = folder / RECORDS_NAME
     partial = folder / f"{RECORDS_NAME}.{os.getpid()}"
-    partial.write_text(json.dumps({"launch": launch_id, "processes": [asdict(record) for record in records]}))
+    partial.write_text(records_text(launch_id, records))
     partial.rename(target)
 
 
 def records_read(folder: Path) -> tuple[str, list[Record]]:
     """The launch's mark and what it started; empty when there is no list."""
     try:
-        content = json.loads((folder / RECORDS_NAME).read_text())
+        return records_parse((folder / RECORDS_NAME).read_text())
+    except OSError:
+        return "", []
+
+
+def records_text(launch_id: str, records: list[Record]) -> str:
+    """The launch's mark and what it started, as one line."""
+    return json.dumps({"launch": launch_id, "processes": [asdict(record) for record in records]})
+
+
+def records_parse(text: str) -> tuple[str, list[Record]]:
+    """The same back; empty when the text is not whole."""
+    try:
+        content = json.loads(text)
         return str(content["launch"]), [Record(**entry) for entry in content["processes"]]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return "", []
 
 

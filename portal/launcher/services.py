@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from portal.launcher.folder import Folder
 from portal.launcher.identity import Identity, service_identity
 from portal.launcher.postgres import Postgres
 from portal.launcher.records import MARKER, Record, record_of, records_write
-from portal.launcher.shutdown import BROKER, DATABASE
+from portal.launcher.shutdown import BROKER, DATABASE, children_collect
 from portal.launcher.valkey import BrokerUser, Valkey
-from portal.launcher.watcher import watcher_start
+from portal.launcher.watcher import records_tell, watcher_start
 
 DATABASE_NAME = "DATABASE_URL"
 BROKER_NAME = "BROKER_URL"
@@ -41,12 +41,15 @@ class Services:
     postgres: Postgres | None = None
     records: list[Record] = field(default_factory=list)
     children: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    # Whoever else must know what runs: the watcher.
+    tell: Callable[[list[Record]], None] = lambda records: None
 
     def add(self, name: str, kind: str, process: "subprocess.Popen[bytes]") -> None:
         """Note a process that was started, on disk before anything else happens."""
         self.records = [record for record in self.records if record.name != name]
         self.records.append(record_of(name, process.pid, kind))
         self.children[name] = process
+        self.tell(self.records)
         records_write(self.folder.run, self.launch_id, self.records)
 
 
@@ -127,10 +130,11 @@ def throwaway_parent() -> str | None:
 def services_throwaway() -> Iterator[Services]:
     """Services that last as long as the block, also when this process is killed inside it."""
     root = Path(tempfile.mkdtemp(prefix="gpu-commons-", dir=throwaway_parent()))
+    root.chmod(0o711)
     folder = Folder(root)
     folder.make()
     watcher = watcher_start(folder.run, root.name, remove=root)
-    services = Services(folder, launch_id=root.name)
+    services = Services(folder, launch_id=root.name, tell=lambda records: records_tell(watcher, records))
     try:
         services_start(services, fast=True)
         yield services
@@ -138,9 +142,7 @@ def services_throwaway() -> Iterator[Services]:
         # The watcher ends them; waiting for our children lets them be gone rather than zombies.
         if watcher.stdin is not None:
             watcher.stdin.close()
-        for child in services.children.values():
-            child.wait()
-        watcher.wait()
+        children_collect(services.children.values(), watcher)
 
 
 def service_variables(services: Services, identity: Identity | None = None) -> dict[str, str]:
@@ -151,9 +153,12 @@ def service_variables(services: Services, identity: Identity | None = None) -> d
     if identity is not None:
         for name in ("secret-key", "signing-key"):
             os.chown(folder.secrets / name, identity.uid, identity.gid)
+    return {DATABASE_NAME: services.database_url, BROKER_NAME: services.broker_url, **key_variables(folder)}
+
+
+def key_variables(folder: Folder) -> dict[str, str]:
+    """Where the portal's keys are, and its folder."""
     return {
-        DATABASE_NAME: services.database_url,
-        BROKER_NAME: services.broker_url,
         "SECRET_KEY_FILE": str(folder.secrets / "secret-key"),
         "PORTAL_SIGNING_KEY_FILE": str(folder.secrets / "signing-key"),
         "DATA_DIR": str(folder.root),

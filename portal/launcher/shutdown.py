@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +15,8 @@ import psutil
 from portal.launcher.records import START_TOLERANCE_SECONDS, Record, marked_processes, records_read, same_process
 from portal.launcher.waiting import until
 
+Popen = subprocess.Popen[bytes]
+
 PROCESS = "process"
 BROKER = "broker"
 DATABASE = "database"
@@ -20,13 +24,22 @@ PROCESS_GRACE_SECONDS = 6.0
 WORKLOAD_GRACE_SECONDS = 3.0
 SERVICE_GRACE_SECONDS = 15.0
 KILL_SECONDS = 5.0
+# Longer than an orderly end of a busy machine takes; after it nothing is waited for.
+END_SECONDS = 60.0
 # PostgreSQL's fast shutdown ends sessions and writes a checkpoint; its immediate one only stops.
 SERVICE_SIGNALS = {BROKER: (signal.SIGTERM, signal.SIGKILL), DATABASE: (signal.SIGINT, signal.SIGQUIT)}
 
 
-def everything_stop(run_folder: Path, attempts_folder: Path | None, launch_id: str = "") -> None:
-    """End all that the launch started; safe to call when half of it, or nothing, runs, or when its list is gone."""
+def everything_stop(
+    run_folder: Path, attempts_folder: Path | None, launch_id: str = "", told: Sequence[Record] = ()
+) -> None:
+    """End all that the launch started; safe to call when half of it, or nothing, runs, or when its list is gone.
+
+    `told` is what the caller knows without the list. Database and broker write over the environment that would show
+    their mark, so that without either they could not be found.
+    """
     recorded_id, records = records_read(run_folder)
+    records = list(dict.fromkeys([*records, *told]))
     processes_stop([record for record in records if record.kind == PROCESS])
     if attempts_folder is not None:
         workloads_stop(attempts_folder)
@@ -48,8 +61,31 @@ def marked_stop(launch_id: str) -> None:
 
 
 def others_marked(launch_id: str) -> list[psutil.Process]:
-    """Living processes of the launch but this one."""
-    return [process for process in marked_processes(launch_id) if process.pid != os.getpid() and lives(process)]
+    """Living processes of the launch but this one, with what they have started."""
+    found: dict[int, psutil.Process] = {}
+    for process in marked_processes(launch_id):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.pid != os.getpid():
+                found.update({kin.pid: kin for kin in [process, *process.children(recursive=True)]})
+    return [process for process in found.values() if lives(process)]
+
+
+def children_collect(children: Iterable[Popen], watcher: Popen) -> None:
+    """Wait for our children while the watcher ends them; kill what it could not end, and it, when that takes long."""
+    standing = list(children)
+
+    def ended() -> bool:
+        return all(child.poll() is not None for child in standing)
+
+    until(lambda: ended() or watcher.poll() is not None, timeout_seconds=END_SECONDS)
+    for child in standing:
+        if child.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+    until(ended, timeout_seconds=KILL_SECONDS)
+    if not until(lambda: watcher.poll() is not None, timeout_seconds=END_SECONDS):
+        watcher.kill()
+        until(lambda: watcher.poll() is not None, timeout_seconds=KILL_SECONDS)
 
 
 def sockets_remove(link: Path) -> None:

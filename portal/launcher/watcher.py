@@ -1,10 +1,12 @@
 """The process that outlives the launcher: `python -m portal.launcher.watcher RUN_FOLDER LAUNCH`.
 
 Its standard input is a pipe whose other end only the launcher holds. When that end closes, for
-whatever reason (an orderly stop, a kill), the watcher ends everything and then itself.
+whatever reason (an orderly stop, a kill), the watcher ends everything and then itself. Through the
+pipe it is told what runs, a line for each change: the list on disk may be gone with its folder.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -12,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from portal.launcher.records import Record, records_parse, records_text
 from portal.launcher.shutdown import everything_stop
 
 
@@ -39,6 +42,22 @@ def watcher_start(
     )
 
 
+def records_tell(watcher: "subprocess.Popen[bytes]", records: list[Record]) -> None:
+    """One line with all that runs."""
+    if watcher.stdin is not None and not watcher.stdin.closed:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(watcher.stdin.fileno(), records_text("", records).encode() + b"\n")
+
+
+def records_hear() -> list[Record]:
+    """Read lines until the pipe closes; the last whole one counts."""
+    heard = b""
+    while part := os.read(0, 65536):
+        lines = (heard + part).rsplit(b"\n", 2)
+        heard = b"\n".join(lines[-2:])
+    return records_parse(heard.partition(b"\n")[0].decode())[1]
+
+
 class Guard:
     """A watcher that is replaced when it is killed, so that a launch is never without one for long."""
 
@@ -47,6 +66,7 @@ class Guard:
         self.launch_id = launch_id
         self.attempts_folder = attempts_folder
         self.lock = lock
+        self.records: list[Record] = []
         self.watcher = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -59,15 +79,17 @@ class Guard:
         if self.watcher.poll() is not None:
             self.pipe_close()
             self.watcher = self.start()
+            self.records_tell(self.records)
+
+    def records_tell(self, records: list[Record]) -> None:
+        """Tell the watcher what runs now; one that is gone is replaced at the next check, and told then."""
+        self.records = records
+        records_tell(self.watcher, records)
 
     def end(self) -> None:
-        """Have everything ended. Returns at once; `wait` is for when our children are collected."""
+        """Have everything ended. Returns at once."""
         self.check()
         self.pipe_close()
-
-    def wait(self) -> None:
-        """Until the watcher has done its work."""
-        self.watcher.wait()
 
     def pipe_close(self) -> None:
         """Let go of the pipe."""
@@ -85,9 +107,8 @@ def main() -> None:
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    while os.read(0, 4096):
-        pass
-    everything_stop(options.run_folder, options.attempts, options.launch_id)
+    told = records_hear()
+    everything_stop(options.run_folder, options.attempts, options.launch_id, told)
     if options.remove is not None:
         shutil.rmtree(options.remove, ignore_errors=True)
 

@@ -90,7 +90,10 @@ def _cause_of(bad: list[ReplicaStatus]) -> Outcome:
 
 
 def _failure_words(status: ReplicaStatus) -> str:
-    what = f"exited with {status.exit_code}" if status.exit_code is not None else "was lost"
+    if status.exit_code is None and status.detail in LOST_DETAILS:
+        return f"Replica {status.replica} was lost: its host no longer has it. The attempt is over."
+    without_code = "was lost" if status.running_at is not None else "did not start"
+    what = without_code if status.exit_code is None else f"exited with {status.exit_code}"
     detail = f" ({status.detail.rstrip('.')})" if status.detail else ""
     return f"Replica {status.replica} {what}{detail}: the attempt is over."
 

@@ -1,4 +1,4 @@
-"""Output that comes up from hosts: each stretch once, bounded for each replica."""
+"""Output that comes up from hosts: each stretch once; of a long one the start and, rolling, the end."""
 
 import base64
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from datetime import datetime
 from django.db.models import F, Func, IntegerField, Max
 
 from portal.clusters.models import Host
-from portal.common.messages import LogChunkReport
+from portal.common.messages import LOG_CHUNK_BYTES, LogChunkReport
 from portal.workloads.models import GpuClaim, LogChunk
 
-KEPT_BYTES = 4 * 1024 * 1024
-LEFT_OUT = b"\n[GPU Commons keeps the first 4 MiB of a replica's output; what follows is left out.]\n"
+HEAD_BYTES = 1024 * 1024
+TAIL_BYTES = 3 * 1024 * 1024
 
 Key = tuple[int, int]
 
@@ -31,6 +31,16 @@ def logs_save(*, host: Host, chunks: Sequence[LogChunkReport], now: datetime) ->
             rows.append(row)
             ends[key] = row.offset + len(row.data)
     LogChunk.objects.bulk_create(rows, ignore_conflicts=True)
+    for key in {(row.attempt_id, row.replica) for row in rows}:
+        _middle_drop(key, ends[key])
+
+
+def _middle_drop(key: Key, end: int) -> None:
+    """Forget what lies between the head and the tail; whole chunks, so the tail is a little longer than its bound."""
+    before = end - TAIL_BYTES - LOG_CHUNK_BYTES
+    if before > HEAD_BYTES:
+        middle = LogChunk.objects.filter(attempt=key[0], replica=key[1], offset__gte=HEAD_BYTES, offset__lt=before)
+        middle.delete()
 
 
 def _ends(attempts: set[int]) -> dict[Key, int]:
@@ -41,16 +51,11 @@ def _ends(attempts: set[int]) -> dict[Key, int]:
 
 
 def _row(key: Key, chunk: LogChunkReport, ends: dict[Key, int], now: datetime) -> LogChunk | None:
-    """The part of a chunk that is not kept yet; at the bound one line that says so, and then nothing."""
+    """The part of a chunk that is not kept yet."""
     offset, data = int(chunk["offset"]), base64.b64decode(chunk["data"])
     kept_to = ends.get(key, 0)
-    if kept_to > KEPT_BYTES:
-        return None
     if offset < kept_to:
         offset, data = kept_to, data[kept_to - offset :]
     if not data:
         return None
-    if offset + len(data) > KEPT_BYTES:
-        data = data[: max(KEPT_BYTES - offset, 0)] + LEFT_OUT
-        offset = min(offset, KEPT_BYTES)
     return LogChunk(attempt_id=key[0], replica=key[1], offset=offset, data=data, received_at=now)

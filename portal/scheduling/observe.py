@@ -6,7 +6,7 @@ A report that says nothing new costs a few reads. Only news takes the cluster's 
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from portal.clusters.health import host_empty, host_recovered, is_fatal
 from portal.clusters.models import Host, HostState
@@ -31,9 +31,11 @@ from portal.scheduling.lifecycle import attempt_begin, attempts_locked, is_held
 from portal.scheduling.logs import logs_save
 from portal.scheduling.returning import Absence, attempt_lost, faults_apply
 from portal.scheduling.round import Round, Tell, cluster_clock, state_lock
+from portal.scheduling.stops import ahead_seconds
 from portal.workloads.models import Attempt, AttemptState, GpuClaim
 
 CHECKPOINT_STEP_SECONDS = 2
+GPUS_GROWTH_MAX = 1024
 
 
 @transaction.atomic
@@ -61,7 +63,7 @@ def report_apply(*, host: Host, report: ReportBody, now: datetime, tell: Tell = 
 
 
 def _host_note(host: Host, report: ReportBody, now: datetime) -> None:
-    host_heard(host=host, gpus=int(report["gpus"]), boot_id=str(report["boot_id"]), now=now)
+    host_heard(host=host, gpus=_gpus_believed(host, int(report["gpus"])), boot_id=str(report["boot_id"]), now=now)
     facts = {
         "gpu_model": str(report.get("gpu_model", host.gpu_model))[:100],
         "simulated": bool(report.get("simulated", host.simulated)),
@@ -70,6 +72,21 @@ def _host_note(host: Host, report: ReportBody, now: datetime) -> None:
     }
     if any(getattr(host, name) != value for name, value in facts.items()):
         Host.objects.filter(pk=host.pk).update(**facts)
+
+
+def _gpus_believed(host: Host, said: int) -> int:
+    """How many GPUs a host is taken to have that says another number than before.
+
+    Never fewer than attempts have or wait for there: a GPU that is missing goes with the attempt on it. Never more
+    than GPUS_GROWTH_MAX by its own word alone: budgets are parts of what is installed, and a host that makes up a
+    million GPUs would take everybody's; a larger one is registered as such.
+    """
+    if said == host.gpus:
+        return said
+    open_claims = GpuClaim.objects.filter(host=host).exclude(attempt__state=AttemptState.ENDED)
+    last = open_claims.filter(Q(occupied__upper_inf=True) | Q(held__upper_inf=True)).aggregate(last=Max("gpu_index"))
+    claimed = 0 if last["last"] is None else last["last"] + 1
+    return max(min(said, max(host.gpus, GPUS_GROWTH_MAX)), claimed)
 
 
 def _checkpoints_note(said: dict[Key, Said], here: dict[Key, str], now: datetime) -> None:
@@ -105,11 +122,19 @@ def _news_apply(
         replicas = {replica for of, replica in here if of == pk}
         if away_since is None or not attempt_lost(step, attempt, host, hearing, replicas, gang, away_since):
             gang_follow(step, attempt, host, hearing, gang)
+        _short_timeout_watch(attempt, step.now)
     if step.freed:
         _host_recover(step, host)
         _held_begin(step)
         pass_request(host.cluster_id)
     step.finish(tell)
+
+
+def _short_timeout_watch(attempt: Attempt, now: datetime) -> None:
+    """A timeout that ends before the beat looks ahead again has its pass asked for as the gang begins to run."""
+    timeout_seconds = attempt.workload.timeout_seconds
+    if attempt.running_at == now and timeout_seconds is not None and timeout_seconds <= ahead_seconds():
+        pass_request(attempt.cluster_id, after_seconds=timeout_seconds)
 
 
 def _host_recover(step: Round, host: Host) -> None:

@@ -1,9 +1,11 @@
 """What people and clocks order: cancels and timeouts, carried out at the start of every pass."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from django.db.models import F, Q
+from django.conf import settings
+from django.db.models import DurationField, ExpressionWrapper, F, Q
 
+from portal.clusters.models import Cluster
 from portal.scheduling.lifecycle import Stop, attempt_end, attempts_stop, grace_seconds_of, is_held
 from portal.scheduling.round import Round
 from portal.workloads.models import Attempt, AttemptState, Outcome
@@ -19,6 +21,29 @@ def orders_carry_out(step: Round) -> int:
     if stops:
         attempts_stop(step, stops)
     return len(due)
+
+
+AHEAD_SLACK_SECONDS = 5
+"""How much later than its interval the beat's next pass may come."""
+APART_SECONDS = 2
+
+
+def timeouts_ahead(*, cluster: Cluster, now: datetime) -> list[int]:
+    """In how many seconds timeouts end before the beat's next pass: one there would stop them late. Those that end
+    within two seconds share one pass."""
+    timeout = ExpressionWrapper(F("workload__timeout_seconds") * timedelta(seconds=1), DurationField())
+    running = Attempt.objects.filter(cluster=cluster, state=AttemptState.RUNNING, running_at__isnull=False)
+    limited = running.filter(workload__timeout_seconds__isnull=False).order_by()
+    until = now + timedelta(seconds=ahead_seconds())
+    soon = limited.annotate(ends_at=F("running_at") + timeout).filter(ends_at__gt=now, ends_at__lte=until)
+    moments = soon.values_list("ends_at", flat=True)
+    waits = {-(-int((at - now).total_seconds()) // APART_SECONDS) * APART_SECONDS for at in moments}
+    return sorted(waits)
+
+
+def ahead_seconds() -> int:
+    """How far the beat looks ahead for timeouts."""
+    return int(settings.PASS_INTERVAL_SECONDS) + AHEAD_SLACK_SECONDS
 
 
 def _stop(step: Round, attempt: Attempt) -> Stop:

@@ -13,7 +13,16 @@ from portal.clusters.models import Cluster
 from portal.common.errors import NotFound
 from portal.projects.models import Project, User
 from portal.projects.selectors import projects_visible
-from portal.workloads.models import Attempt, AttemptState, GpuClaim, LogChunk, Standing, Workload, WorkloadState
+from portal.workloads.models import (
+    Attempt,
+    AttemptState,
+    GpuClaim,
+    LogChunk,
+    Standing,
+    Workload,
+    WorkloadEvent,
+    WorkloadState,
+)
 
 LOG_BYTES_MAX = 1_048_576
 
@@ -55,6 +64,19 @@ def workload_visible(*, user: User, workload_id: int) -> Workload:
     return workload
 
 
+def events_told(*, workload: Workload, user: User, limit: int) -> list[WorkloadEvent]:
+    """The workload's latest events, newest first, in the words that the person may read: other projects are named
+    only to who sees them."""
+    events = list(workload.events.select_related("actor", "attempt").order_by("-pk")[:limit])
+    named = {project for event in events for project in event.data.get("named_projects", ())}
+    if named:
+        seen = set(projects_visible(user=user).filter(pk__in=named).values_list("pk", flat=True))
+        for event in events:
+            if event.data.get("named_text") and seen.issuperset(event.data["named_projects"]):
+                event.text = event.data["named_text"]
+    return events
+
+
 def queue_waiting(
     *,
     user: User,
@@ -76,12 +98,14 @@ def queue_waiting(
 
 def queue_ordered(*, workloads: QuerySet[Workload]) -> QuerySet[Workload]:
     """As the scheduler considers them: what is starting, then the queue by position, then what has none,
-    then the unallocated queue, which counts its positions for itself (R8); ties by first submit."""
+    then the unallocated queue, which counts its positions for itself (R8), then what doesn't wait; ties by first
+    submit."""
     position = Cast(KeyTextTransform("position", "reason"), BigIntegerField())
     return workloads.annotate(
         position=position,
         gpus_ahead=Cast(KeyTextTransform("gpus_ahead", "reason"), BigIntegerField()),
         band=Case(
+            When(~Q(state=WorkloadState.PENDING), then=Value(4)),
             When(reason_code__in=("held", "starting"), then=Value(0)),
             When(reason_code__in=("unallocated_queue", "unallocated_cap"), then=Value(3)),
             When(reason__has_key="position", then=Value(1)),
@@ -129,25 +153,45 @@ def attempt_latest(*, workload: Workload) -> Attempt | None:
     return Attempt.objects.filter(workload=workload).order_by("-number").first()
 
 
-def workload_log(
+@dataclass(frozen=True)
+class LogPart:
+    """A stretch of output, where to read on, and whether more of it is there already. Where bytes between two kept
+    stretches are left out, one line in `data` says how many."""
+
+    data: bytes
+    next_offset: int
+    has_more: bool
+
+
+def log_read(
     *, workload: Workload, attempt: int | None = None, replica: int = 0, offset: int = 0, limit: int = LOG_BYTES_MAX
-) -> bytes:
-    """Output of a replica from a byte offset on; `attempt` is its number, none the newest. Ends before a gap."""
+) -> LogPart:
+    """Output of a replica from a byte offset on; `attempt` is its number, none the newest."""
     attempts = Attempt.objects.filter(workload=workload)
     chosen = attempts.order_by("-number").first() if attempt is None else attempts.filter(number=attempt).first()
     if chosen is None:
-        return b""
-    chunks = LogChunk.objects.filter(attempt=chosen, replica=replica, offset__lt=offset + limit)
+        return LogPart(b"", offset, has_more=False)
+    chunks = LogChunk.objects.filter(attempt=chosen, replica=replica)
     first = chunks.filter(offset__lte=offset).order_by("-offset").values_list("offset", flat=True).first()
-    output = bytearray()
+    output, position, room = bytearray(), offset, limit
     rows = chunks.filter(offset__gte=first or 0).order_by("offset").values_list("offset", "data")
     for start, data in rows.iterator(chunk_size=64):
-        if start > offset + len(output):
+        if start > position:
+            output += f"\n[GPU Commons: {start - position:,} bytes of this output are left out here.]\n".encode()
+            position = start
+        piece = bytes(data)[position - start :][:room]
+        output += piece
+        position, room = position + len(piece), room - len(piece)
+        if room == 0:
             break
-        output += bytes(data)[offset + len(output) - start :]
-        if len(output) >= limit:
-            break
-    return bytes(output[:limit])
+    return LogPart(bytes(output), position, has_more=room == 0)
+
+
+def workload_log(
+    *, workload: Workload, attempt: int | None = None, replica: int = 0, offset: int = 0, limit: int = LOG_BYTES_MAX
+) -> bytes:
+    """The bytes of `log_read`."""
+    return log_read(workload=workload, attempt=attempt, replica=replica, offset=offset, limit=limit).data
 
 
 def hosts_empty_at(*, host_ids: Iterable[int], now: datetime) -> dict[int, datetime]:

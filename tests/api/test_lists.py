@@ -12,7 +12,7 @@ from portal.clusters.health import host_ready
 from portal.clusters.services import host_cordon
 from portal.common.units import whole_second
 from portal.scheduling.models import Balance
-from portal.workloads.models import Standing
+from portal.workloads.models import Standing, Workload
 from tests.api.support import Lab, attrs_of, client_of, problem_require
 from tests.factories import (
     START,
@@ -290,3 +290,17 @@ def test_whoami_names_the_roles_and_the_token(member: APIClient) -> None:
     assert person["username"] == "mia"
     assert person["roles"] == [{"project": "lab/nlp", "role": "member"}]
     assert person["token"]["scope"] == "write"
+
+
+def test_a_workload_is_found_by_the_start_of_its_name(lab: Lab, member: APIClient) -> None:
+    for name in ("Train-1", "retrain", "train_2", "trai"):
+        workload_make(project=lab.nlp, cluster=lab.cluster, name=name)
+    found = member.get("/api/v1/workloads/", {"name": "TRAIN"}).json()["results"]
+    assert {row["name"] for row in found} == {"Train-1", "train_2"}
+
+
+def test_the_start_of_a_name_is_looked_up_in_an_index(lab: Lab) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    plan = Workload.objects.filter(name__istartswith="train").order_by().explain()
+    assert "Index Cond" in plan and "workload_by_name_start" in plan

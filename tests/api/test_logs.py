@@ -67,3 +67,11 @@ def test_a_replica_that_does_not_exist_is_refused_in_words(lab: Lab, member: API
     workload = workload_make(project=lab.nlp, cluster=lab.cluster)
     response = member.get(f"/api/v1/workloads/{workload.pk}/logs/", {"replica": 1})
     assert problem_require(response, 400)["detail"] == "There is no replica 1: it has one replica, replica 0."
+
+
+def test_reading_across_a_gap_goes_on_at_the_true_offset(member: APIClient, attempt: Attempt) -> None:
+    output_write(attempt, "head")
+    output_write(attempt, "tail", offset=1_000_004)
+    response = member.get(f"/api/v1/workloads/{attempt.workload_id}/logs/")
+    assert response.content == b"head\n[GPU Commons: 1,000,000 bytes of this output are left out here.]\ntail"
+    assert response.headers["X-Log-Next-Offset"] == "1000008"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.dashboard.chart_axes import duration_axis, time_ticks
+from portal.dashboard.chart_axes import duration_axis, time_axis, time_ticks
 from portal.dashboard.chart_data import capacity_of, occupancy_of, steps_of
 from portal.dashboard.chart_pyramid import Rung, pyramid_waterfall
 from portal.dashboard.chart_usage import (
@@ -28,7 +28,8 @@ from portal.dashboard.chart_waits import (
     waits_by_project_chart,
     waits_over_time,
 )
-from portal.dashboard.charts import Cell, ChartFrame, Column, Table, chart_failed, direct_labels
+from portal.dashboard.chart_words import hours_words
+from portal.dashboard.charts import Cell, ChartFrame, Column, Table, chart_failed, direct_labels, time_layout
 from portal.dashboard.csv_export import csv_lines, neutral
 from portal.dashboard.ranges import Span
 from tests.factories import (
@@ -115,9 +116,9 @@ def test_the_subtitle_names_measure_range_zone_and_age():
     assert subtitle == "GPU-hours · 2 Nov 2026 01:00 to 2 Nov 2026 05:00 (Europe/Berlin) · data of 05:00"
 
 
-def test_a_budget_change_in_mid_range_is_a_step_at_its_moment():
-    levels = [Level(START, 10), Level(after(HOUR), 4)]
-    chart = budget_over_use([step(0), step(1)], [1, 1], levels=levels, frame=frame_of(hours=2), title="t", budget="b")
+def test_an_allotment_is_drawn_as_the_mean_of_each_step_like_its_use():
+    allotted = [10 * HOUR, 4 * HOUR]
+    chart = budget_over_use([step(0), step(1)], allotted, frame=frame_of(hours=2), title="t", budget="b")
     (line,) = traces_named(chart, "allotment")
     assert line["x"] == [START.timestamp(), after(HOUR).timestamp(), after(2 * HOUR).timestamp()]
     assert line["y"] == [10, 4, 4]
@@ -125,14 +126,12 @@ def test_a_budget_change_in_mid_range_is_a_step_at_its_moment():
 
 
 def test_a_budget_chart_says_which_budget_it_is_drawn_against():
-    chart = budget_over_use(
-        [step(0, funded=1)], [1], levels=[Level(START, 1)], frame=frame_of(hours=1), title="t", budget="20 % of Lab"
-    )
+    chart = budget_over_use([step(0, funded=1)], [1], frame=frame_of(hours=1), title="t", budget="20 % of Lab")
     assert "20 % of Lab" in chart.subtitle
 
 
 def test_a_project_without_a_budget_has_bars_no_line_and_no_percent():
-    chart = budget_over_use([step(0, unallocated=10)], [], levels=[], frame=frame_of(hours=1), title="t", budget="b")
+    chart = budget_over_use([step(0, unallocated=10)], [], frame=frame_of(hours=1), title="t", budget="b")
     assert traces_named(chart, "allotment") == []
     assert "allotted" not in [column.label for column in chart.table.columns]
     assert "%" not in use_title("guests", 0, 0, 7200)
@@ -146,6 +145,21 @@ def test_use_is_said_as_it_is_also_above_the_allotment(used, words):
 def test_a_step_line_is_worth_what_lies_under_it():
     levels = [Level(START, 10), Level(after(1800), 4)]
     assert levels_gpu_seconds(levels, START, after(HOUR)) == 10 * 1800 + 4 * 1800
+
+
+def test_ticks_of_less_than_one_are_written_out():
+    layout = time_layout(frame_of(hours=1), height=100, unit="GPUs", top=0.5)
+    assert (layout["yaxis"]["tickformat"], layout["yaxis"]["exponentformat"]) == (",~r", "none")
+
+
+def test_a_young_ledgers_axis_has_ticks_at_minutes():
+    axis = time_axis(START, after(20 * 60), ZoneInfo("UTC"))
+    assert len(axis["tickvals"]) >= 4
+    assert all(seconds % 60 == 0 for seconds in axis["tickvals"])
+
+
+def test_less_than_a_hundredth_is_not_written_as_nothing():
+    assert (hours_words(10), hours_words(0), hours_words(36)) == ("<0.01", "0", "0.01")
 
 
 def test_the_waterfall_hangs_each_loss_from_what_was_left():

@@ -9,9 +9,9 @@ from tests.dashboard.scene import client_of
 from tests.factories import attempt_make, host_make, workload_make
 
 PINNED = {
-    "overview": 30,  # the pyramid of this range and of the range before
-    "queue": 6,
-    "submit": 7,
+    "overview": 34,  # the pyramid of two ranges, where the ledger begins, who waited longest, which hosts are closed
+    "queue": 7,
+    "submit": 13,  # with what the rules would refuse
     "workloads": 7,
     "workload": 13,
     "hosts": 7,

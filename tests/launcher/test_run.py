@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,10 @@ import httpx
 import psutil
 import psycopg
 import pytest
+import redis
 
+from portal.launcher.folder import Folder
+from portal.launcher.host_users import host_users
 from portal.launcher.records import marked_processes, records_read, same_process
 from portal.launcher.waiting import until
 
@@ -219,6 +223,53 @@ def test_a_kill_of_the_launcher_ends_everything_and_the_next_start_finds_its_dat
         assert again.seconds < LATER_START_SECONDS * SLACK
 
 
+@pytest.mark.parametrize("ending", ["term", "kill"])
+def test_a_data_folder_that_vanishes_ends_everything_in_bounded_time(tmp_path, ending):
+    launch = start(tmp_path / "data")
+    assert until(lambda: set(launch.parts()) == PARTS, timeout_seconds=UP_SECONDS)
+    started = launch.everything()
+    shutil.rmtree(launch.folder)
+    launch.process.terminate() if ending == "term" else launch.process.kill()
+    told, _ = launch.process.communicate(timeout=GONE_SECONDS)
+    assert all_gone(started)
+    assert "Traceback" not in told
+
+
+def test_a_data_folder_that_vanishes_is_told_in_a_sentence(tmp_path):
+    launch = start(tmp_path / "data")
+    started = launch.everything()
+    (launch.folder / "run").rename(tmp_path / "run")
+    told, _ = launch.process.communicate(timeout=GONE_SECONDS)
+    assert launch.process.returncode == 1
+    assert "was removed or replaced while GPU Commons ran, so all of it was stopped" in told
+    assert "Traceback" not in told
+    assert all_gone(started)
+
+
+def test_manage_works_on_what_runs(shared, data):
+    kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
+    code = "from portal.projects.models import User; print(User.objects.get(is_superuser=True).username)"
+    command = [sys.executable, "-m", "portal.launcher", "manage", "shell", "--no-imports", "-c", code]
+    ended = subprocess.run(
+        command, cwd=ROOT, env={**kept, "DATA_DIR": str(data)}, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "ada\n"
+
+
+def test_a_further_host_is_let_onto_the_broker_and_only_to_its_own_queue(shared, data):
+    kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
+    command = [sys.executable, "-m", "portal.launcher", "broker-user", "gpu-017"]
+    told = subprocess.run(command, cwd=ROOT, env={**kept, "DATA_DIR": str(data)}, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    address = re.search(r"BROKER_URL='redis\+socket://host\.gpu-017:(\w+)@(.*)\?", told.stderr)
+    assert Path(re.search(r"PORTAL_PUBLIC_KEY_FILE='(.*)'", told.stderr)[1]).exists()
+    with redis.Redis(unix_socket_path=address[2], username="host.gpu-017", password=address[1]) as client:
+        assert client.llen("host.gpu-017") == 0
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.llen("host.gpu-018")
+    assert "host.gpu-017" in [user.name for user in host_users(Folder(data))]
+
+
 def test_a_kill_of_launcher_and_watcher_together_is_cleared_up_by_the_next_start(launch):
     started = launch.everything()
     watcher_of(launch).kill()
@@ -252,6 +303,9 @@ def sleepers() -> list[psutil.Process]:
 
 def test_a_workload_outlives_its_agent_but_not_the_launch_and_is_requeued(tmp_path):
     with launched(tmp_path / "data", DEMO="1") as launch, rest(launch) as client:
+        token = client.headers["Authorization"].split()[1]
+        exports = [f"  export COMMONS_URL={launch.address.rstrip('/')}\n", f"  export COMMONS_TOKEN={token}\n"]
+        assert [line for line in launch.lines if "export" in line] == exports
         workload = submit(client)
         assert until(lambda: state_of(client, workload) == "running", timeout_seconds=UP_SECONDS)
         (running,) = sleepers()

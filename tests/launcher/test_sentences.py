@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -14,7 +15,7 @@ import pytest
 
 from portal.launcher.errors import LaunchError
 from portal.launcher.folder import Folder
-from portal.launcher.identity import own_identity
+from portal.launcher.identity import folder_owner_become, own_identity
 from portal.launcher.launch import disk_error
 from portal.launcher.options import options_read
 from portal.launcher.port import listener_open
@@ -74,8 +75,90 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
+def state_of(folder: Path) -> list[tuple[str, int]]:
+    """All that a start could have changed: names and modes."""
+    return sorted((str(path), path.stat().st_mode) for path in [folder, *folder.rglob("*")])
+
+
+def test_a_folder_of_something_else_is_refused_and_stays_as_it_is(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    tmp_path.chmod(0o700)
+    before = state_of(tmp_path)
+    ended = launch(PORT=str(free_port()), DATA_DIR=str(tmp_path))
+    assert ended.returncode == 1
+    assert "holds files that are not of GPU Commons and stays as it is; name a new folder" in ended.stderr
+    assert state_of(tmp_path) == before
+
+
+def test_a_port_in_use_leaves_no_folder_behind(tmp_path):
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        ended = launch(PORT=str(holder.getsockname()[1]), DATA_DIR=str(tmp_path / "data"))
+    assert "is in use" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_is_taken_and_keeps_its_mode(tmp_path):
+    given = tmp_path / "given"
+    given.mkdir(mode=0o750)
+    Folder(given).make()
+    assert given.stat().st_mode & 0o777 == 0o750
+    assert Folder(given).is_ours()
+
+
+def test_a_folder_that_an_older_start_made_is_ours(folder):
+    (folder.run / "lock").touch()
+    (folder.root / ".gpu-commons").unlink()
+    folder.check()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+def test_root_is_told_about_an_owner_who_cant_run_the_project(tmp_path, monkeypatch):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    owner = pwd.getpwnam("nobody")
+    os.chown(theirs, owner.pw_uid, owner.pw_gid)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    shutil.copy2(shutil.which("true"), closed / "python")
+    monkeypatch.setattr(sys, "executable", str(closed / "python"))
+    with pytest.raises(LaunchError, match=r"belongs to nobody, who can't run .*; put the project where nobody can"):
+        folder_owner_become(theirs)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+def test_root_is_told_about_an_owner_without_a_name(tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 1234, 1234)
+    ended = launch(PORT=str(free_port()), DATA_DIR=str(theirs))
+    assert ended.returncode == 1
+    assert "belongs to user 1234, who has no name on this machine" in ended.stderr
+    assert f"to run as root, chown -R root {theirs}, or name another folder" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert list(theirs.iterdir()) == []
+
+
+def test_a_file_of_ours_that_cant_be_used_is_a_sentence(folder):
+    told = disk_error(folder, PermissionError(errno.EACCES, "Permission denied", str(folder.logs / "web.log")))
+    assert isinstance(told, LaunchError)
+    assert "web.log can't be used (Permission denied)" in str(told)
+
+
+def test_manage_says_that_nothing_runs_there(tmp_path):
+    command = [sys.executable, "-m", "portal.launcher", "manage", "check"]
+    ended = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "DATA_DIR": str(tmp_path / "none")}, capture_output=True, text=True
+    )
+    assert ended.returncode == 1
+    assert "GPU Commons doesn't run on" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_damaged_database_folder_stops_the_start_and_leaves_nothing_running(tmp_path):
-    (tmp_path / "data" / "postgres").mkdir(parents=True)
+    Folder(tmp_path / "data").make()
+    (tmp_path / "data" / "postgres").mkdir()
     ended = launch(PORT=str(free_port()), DATA_DIR=str(tmp_path / "data"))
     assert ended.returncode == 1
     assert "PG_VERSION is missing); restore it from a backup, or move it away" in ended.stderr

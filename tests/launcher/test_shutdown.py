@@ -8,9 +8,11 @@ import sys
 import psutil
 import pytest
 
+from portal.launcher import shutdown
 from portal.launcher.records import MARKER, Record, records_write
-from portal.launcher.shutdown import PROCESS, everything_stop
+from portal.launcher.shutdown import PROCESS, children_collect, everything_stop
 from portal.launcher.waiting import until
+from portal.launcher.watcher import records_tell, watcher_start
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 DEAF = [
@@ -128,6 +130,25 @@ def test_nothing_recorded_is_nothing_to_do(tmp_path):
 def test_a_broken_list_is_no_obstacle(tmp_path):
     (tmp_path / "processes.json").write_text('{"launch": "x", "processes": [{"name"')
     everything_stop(tmp_path, None)
+
+
+def test_what_the_watcher_was_told_is_ended_when_the_list_is_gone(tmp_path, started):
+    child = started(SLEEPER)
+    watcher = watcher_start(tmp_path / "removed", "a-launch-without-marks")
+    records_tell(watcher, [])
+    records_tell(watcher, [Record("valkey", child.pid, psutil.Process(child.pid).create_time(), PROCESS)])
+    watcher.stdin.close()
+    watcher.wait(timeout=30)
+    assert child.wait(timeout=5) < 0
+
+
+def test_a_child_that_the_watcher_could_not_end_is_killed(started, monkeypatch):
+    monkeypatch.setattr(shutdown, "END_SECONDS", 0.2)
+    child = started(DEAF)
+    assert child.stdout.readline() == b"deaf\n"
+    stuck = started(SLEEPER)
+    children_collect([child], stuck)
+    assert (child.poll(), stuck.poll()) == (-9, -9)
 
 
 def test_without_the_list_the_mark_alone_ends_the_launch(tmp_path, started):

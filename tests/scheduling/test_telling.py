@@ -13,12 +13,12 @@ from portal.common.messages import LogChunkReport
 from portal.scheduling import tasks
 from portal.scheduling.desired import desired_of
 from portal.scheduling.dispatch import hosts_due, is_overdue
-from portal.scheduling.logs import KEPT_BYTES, LEFT_OUT, logs_save
+from portal.scheduling.logs import HEAD_BYTES, TAIL_BYTES, logs_save
 from portal.scheduling.models import Pass
 from portal.scheduling.services import pass_run
 from portal.scheduling.words import Words
 from portal.workloads.models import Attempt, LogChunk
-from portal.workloads.selectors import workload_log
+from portal.workloads.selectors import log_read, workload_log
 from portal.workloads.services import workload_cancel
 from scheduler.types import Code, reason
 from tests.factories import after, cluster_make
@@ -30,7 +30,7 @@ def chunk(attempt: Attempt, offset: int, data: bytes, replica: int = 0) -> LogCh
 
 
 def kept(attempt: Attempt) -> bytes:
-    return workload_log(workload=attempt.workload, attempt=attempt.number, limit=2 * KEPT_BYTES)
+    return workload_log(workload=attempt.workload, attempt=attempt.number, limit=2 * (HEAD_BYTES + TAIL_BYTES))
 
 
 def test_a_host_is_told_what_to_run_on_which_gpus(lab: Lab) -> None:
@@ -108,6 +108,12 @@ def test_reasons_name_projects_hosts_and_moments(lab: Lab) -> None:
     assert words.text(silent).startswith("lab-0 has not freed the GPUs of attempt 5")
 
 
+def test_what_the_root_funds_is_said_without_a_budget_that_it_can_not_have(lab: Lab) -> None:
+    funded = reason(Code.FUNDED, project=lab.root.pk, gpus=1, min_runtime_seconds=60)
+    said = Words(lab.cluster).text(funded)
+    assert said == "Started: lab funds it, from what it granted to no project below it."
+
+
 @pytest.mark.parametrize("code", list(Code))
 def test_every_code_of_the_core_has_one_in_the_portal(lab: Lab, code: Code) -> None:
     assert Words(lab.cluster).code(reason(code)) in {
@@ -126,13 +132,32 @@ def test_output_said_twice_or_overlapping_is_kept_once(lab: Lab) -> None:
     assert LogChunk.objects.count() == 2
 
 
-def test_output_beyond_4_mib_is_left_out_with_one_line_that_says_so(lab: Lab) -> None:
+def test_of_a_long_output_the_start_and_the_end_are_kept_and_one_line_names_the_gap(lab: Lab) -> None:
     attempt = lab.start(0)
-    piece = b"x" * 65_536
-    for number in range(70):
+    pieces = [f"{number:03}".encode() + b"x" * 65_533 for number in range(100)]
+    for number, piece in enumerate(pieces):
         logs_save(host=lab.hosts[0], chunks=[chunk(attempt, number * len(piece), piece)], now=after(5))
-    assert len(kept(attempt)) == KEPT_BYTES + len(LEFT_OUT)
-    assert kept(attempt).count(LEFT_OUT) == 1
+    output = kept(attempt)
+    assert output.startswith(b"".join(pieces[: HEAD_BYTES // 65_536]))
+    assert output.endswith(b"".join(pieces[-TAIL_BYTES // 65_536 :]))
+    left_out = 100 * 65_536 - sum(len(row.data) for row in LogChunk.objects.all())
+    assert output.count(f"[GPU Commons: {left_out:,} bytes of this output are left out here.]".encode()) == 1
+    assert HEAD_BYTES + TAIL_BYTES <= 100 * 65_536 - left_out <= HEAD_BYTES + TAIL_BYTES + 2 * 65_536
+
+
+def test_reading_on_part_by_part_gives_the_same_as_reading_at_once(lab: Lab) -> None:
+    attempt = lab.start(0)
+    for offset, data in ((0, b"start"), (100, b"traceback"), (109, b": end")):
+        LogChunk.objects.create(attempt=attempt, replica=0, offset=offset, data=data, received_at=after(5))
+    read, offset = b"", 0
+    while (part := log_read(workload=attempt.workload, offset=offset, limit=4)).has_more:
+        read, offset = read + part.data, part.next_offset
+    assert (
+        read + part.data
+        == kept(attempt)
+        == (b"start\n[GPU Commons: 95 bytes of this output are left out here.]\ntraceback: end")
+    )
+    assert part.next_offset == 114
 
 
 def test_output_after_the_end_is_still_kept(lab: Lab) -> None:

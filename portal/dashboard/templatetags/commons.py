@@ -242,6 +242,24 @@ def reason_word(code: str) -> str:
 
 
 @register.filter
+def place_free(text: str) -> str:
+    """A reason without position and GPUs ahead, which stand in columns of their own."""
+    return reasons.place_free(text)
+
+
+@register.filter
+def local_moments(text: str) -> str:
+    """A reason with its moments in the site's zone."""
+    return reasons.local_moments(text)
+
+
+@register.filter
+def queue_band(row: Any) -> str:
+    """The heading under which a waiting workload stands."""
+    return reasons.band_words(row.reason_code, row.position)
+
+
+@register.filter
 def tenth(value: str) -> str:
     """A position of a 1000 wide picture as percent."""
     return f"{float(value) / 10:.2f}"

@@ -21,7 +21,7 @@ from portal.common.units import whole_second
 from portal.usage.rows import WORKLOAD_FIELDS, workload_detail, workload_rows, workload_submitted
 from portal.workloads.filters import WorkloadFilter
 from portal.workloads.models import AttemptState, Workload
-from portal.workloads.selectors import LOG_BYTES_MAX, workload_log, workloads_visible
+from portal.workloads.selectors import LOG_BYTES_MAX, log_read, workloads_visible
 from portal.workloads.serializers import SubmissionSerializer, WorkloadRowSerializer, WorkloadSerializer
 from portal.workloads.services import submission_problems, workload_cancel, workload_submit
 
@@ -135,6 +135,7 @@ class LogRenderer(BaseRenderer):
 class WorkloadLog(APIView):
     """What a replica wrote, from a byte offset on, at most 1 MiB at a time.
 
+    Of a long output the first 1 MiB and the last 3 MiB are kept; where bytes are left out, a line says how many.
     `X-Log-Next-Offset` is where to read on, `X-Log-Attempt` the attempt that was read, and `X-Log-Complete` true
     once that attempt has ended.
     """
@@ -157,14 +158,14 @@ class WorkloadLog(APIView):
         replica = _replica_asked(request, workload)
         offset = whole_parameter(request, "offset", default=0, low=0, high=OFFSET_MAX)
         number = attempt.number if attempt else None
-        output = workload_log(workload=workload, attempt=number, replica=replica, offset=offset, limit=LOG_BYTES_MAX)
+        part = log_read(workload=workload, attempt=number, replica=replica, offset=offset, limit=LOG_BYTES_MAX)
         ended = attempt is not None and attempt.state == AttemptState.ENDED
-        complete = (ended or (attempt is None and workload.ended_at is not None)) and len(output) < LOG_BYTES_MAX
-        headers = {"X-Log-Next-Offset": str(offset + len(output)), "X-Log-Complete": str(complete).lower()}
+        complete = (ended or (attempt is None and workload.ended_at is not None)) and not part.has_more
+        headers = {"X-Log-Next-Offset": str(part.next_offset), "X-Log-Complete": str(complete).lower()}
         if number is not None:
             headers["X-Log-Attempt"] = str(number)
         request.accepted_renderer = LogRenderer()
-        return Response(output, headers=headers, content_type="text/plain; charset=utf-8")
+        return Response(part.data, headers=headers, content_type="text/plain; charset=utf-8")
 
 
 def _attempt_asked(request: Request, workload: Workload) -> Any:

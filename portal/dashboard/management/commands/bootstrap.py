@@ -90,4 +90,6 @@ def sign_ins_words(url: str, sign_ins: SignIns, path: Path) -> str:
     """How to sign in, as a table."""
     rows = [f"  {each.role:<14} {each.username:<10} {sign_ins.passwords[each.username]}" for each in ACCOUNTS]
     head = f"Demonstration at {url}; accounts (role, user name, password):"
-    return "\n".join([head, *rows, f"  API token      {sign_ins.token}", f"The same is in {path}."])
+    told = [f"  API token      {sign_ins.token}", f"The same is in {path}."]
+    shell = [f"  export COMMONS_URL={url.rstrip('/')}", f"  export COMMONS_TOKEN={sign_ins.token}"]
+    return "\n".join([head, *rows, *told, "For ./commons in another terminal:", *shell])
