@@ -223,7 +223,7 @@ def envelope_shape(envelope: object) -> Envelope:
     texts = ("host", "attempt", "action", "signature")
     if not all(isinstance(envelope[name], str) and len(envelope[name]) <= 200 for name in texts):
         raise Malformed("Fields host, attempt, action and signature must be short texts.")
-    if not HOST_NAME.fullmatch(envelope["host"]):
+    if envelope["host"] != PORTAL_NAME and not HOST_NAME.fullmatch(envelope["host"]):
         raise Malformed(f"{envelope['host'][:100]!r} is not a host name.")
     if not whole(envelope["sequence"], 0, SEQUENCE_MAX):
         raise Malformed("Field sequence must be a whole number.")

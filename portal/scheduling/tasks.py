@@ -21,8 +21,8 @@ BUSY_AGAIN_SECONDS = 1
 
 @shared_task(name=PASS_ALL_TASK)  # type: ignore[untyped-decorator] # Celery has no types
 def pass_all() -> None:
-    """The portal sends itself a probe; silence is noted; a pass over every cluster, and one at each timeout that ends
-    before the next; who was told long ago is told again."""
+    """The portal sends itself a probe; who is silent is noted; a pass over every cluster, and one at each timeout that
+    ends before the next; who was told long ago is told again."""
     now = timezone.now()
     probe_send(now)
     hosts_silence_note(now=now)

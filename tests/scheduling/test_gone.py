@@ -150,10 +150,10 @@ def test_a_probe_that_waited_behind_reports_speaks_only_of_the_time_before_it_wa
 
     attempt = lab.start(0, gpus=8, minimum=600)
     lab.hear_itself(0, 40)
-    for passed_at in (60, 80, 100):
-        probe_note(
-            ReportsProbe.objects.first(), sequence=int(after(50).timestamp() * 1000) + passed_at, now=after(passed_at)
-        )
+    lab.report(lab.hosts[0], 30, running=[(attempt, 0)])
+    for sent_at, passed_at in ((50, 60), (60, 80), (70, 100)):
+        sequence = int(after(sent_at).timestamp() * 1000)
+        probe_note(ReportsProbe.objects.first(), sequence=sequence, now=after(passed_at))
     lab.make_pass(100)
     assert fresh(attempt).state == AttemptState.RUNNING
 
