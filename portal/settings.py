@@ -49,7 +49,6 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "portal.common.lengths.LengthRequiredMiddleware",
     "portal.dashboard.middleware.DatabaseAwayMiddleware",
-    "portal.dashboard.middleware.DatabaseAwayMiddleware",
     "portal.dashboard.middleware.StartingMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
