@@ -113,9 +113,7 @@ def build_snapshot(scale: float = 1, segments: int = 20_000) -> Snapshot:
         projects=projects,
         shares=shares,
         capacity=CapacitySteps(np.array([NOW - 2 * WEEK]), np.array([hosts * 8])),
-        hosts=Hosts(
-            np.arange(hosts) + 1, np.full(hosts, 8), np.ones(hosts, dtype=bool), np.arange(hosts, dtype=np.int64) // 32
-        ),
+        hosts=build_hosts(hosts),
         pending=pending,
         attempts=attempts,
         placements=placements,
@@ -126,6 +124,12 @@ def build_snapshot(scale: float = 1, segments: int = 20_000) -> Snapshot:
         takers=EndedTakers(none, none, none, none, none.astype(bool)),
         reserved=write_bookings([], []),
     )
+
+
+def build_hosts(count: int) -> Hosts:
+    """Hosts of 8, all open, 32 to a block."""
+    ids = np.arange(count, dtype=np.int64)
+    return Hosts(ids + 1, np.full(count, 8), np.ones(count, dtype=bool), ids // 32)
 
 
 def uneven(count: int) -> np.ndarray:

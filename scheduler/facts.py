@@ -92,7 +92,7 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
         place_gpus=columns[2],
         standing=attempts.standing.copy(),
         held=attempts.segments_at == NEVER,
-        schedulable=hosts.schedulable.copy(),
+        schedulable=hosts.schedulable & ~np.isin(hosts.id, snapshot.draining),  # R15
         bookings=_read_bookings(snapshot, new_host.tolist()),
     )
 

@@ -187,8 +187,10 @@ class Pool:
     ) -> tuple[int, tuple[int, ...]] | None:
         affected = self.list_hosts(licence.barred) | self.list_hosts(licence.granted)
         best = self.tables.find_best(gpus, affected | closed)
+        least, size = self.tables.least, self.floor.gpus
         for host in affected - closed:
-            if self.floor.gpus[host] >= gpus:
+            # Where even the cheapest victim costs more than the best so far there is nothing to gain.
+            if size[host] >= gpus and not (best and best[0] < least[host]):
                 cost = self.tables.cheapest(host, gpus, self.tables.solve(host, licence))[0]
                 if cost < IMPOSSIBLE:
                     entry = cost, self.tables.room(host), host

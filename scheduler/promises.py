@@ -17,6 +17,7 @@ from scheduler.bookings import Booking, read_bookings
 from scheduler.types import (
     NEVER,
     Decision,
+    GiveUp,
     InvariantBroken,
     Release,
     Reserve,
@@ -58,6 +59,11 @@ class _Promises:
         self.started = {one.workload: one for one in decision.actions if isinstance(one, Start)}
         self.row = {int(number): row for row, number in enumerate(snapshot.attempts.id)}
         self.pending = {int(number): row for row, number in enumerate(snapshot.pending.id)}
+        self.requeued = {
+            int(snapshot.attempts.workload[self.row[one.attempt]]): self.row[one.attempt]
+            for one in decision.actions
+            if isinstance(one, GiveUp) and one.requeue
+        }
         self.host = {int(number): row for row, number in enumerate(snapshot.hosts.id)}
         over = {action.workload for action in decision.actions if isinstance(action, Release)}
         over |= set(self.started)
@@ -112,9 +118,9 @@ class _Promises:
         tree = build_tree(self.snapshot.projects, self.snapshot.shares)
         made = [action for action in self.decision.actions if isinstance(action, Reserve)]
         for action in made:
-            row = self.pending.get(action.workload)
+            _, asked = self._find(action.workload)
             known = {self.host[host] for host, _ in action.placement}
-            whole = row is not None and sum(n for _, n in action.placement) == int(self.snapshot.pending.replicas[row])
+            whole = sum(replicas for _, replicas in action.placement) == asked
             if not whole or action.workload in self.started or action.at <= self.snapshot.now:
                 raise InvariantBroken(f"8: the reservation of workload {action.workload} is not whole or not ahead")
             if not self.snapshot.hosts.schedulable[list(known)].all():
@@ -123,6 +129,16 @@ class _Promises:
         if made and (max(branches.values()) > 1 or sum(branches.values()) > self.policy.reservations_most):
             raise InvariantBroken("8: more reservations than one for each child of the root, or than the policy allows")
 
+    def _find(self, workload: int) -> tuple[int, int]:
+        """(project, replicas) of what waits: pending, or given up for a lost host in this very decision."""
+        if workload in self.pending:
+            waiting, row = self.snapshot.pending, self.pending[workload]
+            return int(waiting.project[row]), int(waiting.replicas[row])
+        if workload not in self.requeued:
+            raise InvariantBroken(f"8: workload {workload} is reserved for and does not wait")
+        row = self.requeued[workload]
+        return int(self.snapshot.attempts.project[row]), int(self.snapshot.attempts.replicas[row])
+
     def _branch(self, tree: Tree, workload: int) -> int:
-        path = tree.path_of[int(self.snapshot.pending.project[self.pending[workload]])]
+        path = tree.path_of[self._find(workload)[0]]
         return path[0] if path else tree.root

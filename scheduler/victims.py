@@ -58,6 +58,7 @@ class Tables:
         self.largest_gpus = largest_gpus  # no asker asks for more in total
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
+        self.least: dict[int, int] = {}  # by host: no victim that was ever on it costs less
         self._plain: dict[int, list[Row]] = {}
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
         self._heaps: dict[int, list[tuple[int, int, int]]] = {}
@@ -65,6 +66,8 @@ class Tables:
 
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
+        cost = victim.lost_gpu_seconds * MANY + 1
+        self.least[host] = min(self.least.get(host, cost), cost)
         (self.funded_on_host if victim.funded else self.on_host).setdefault(host, set()).add(victim.attempt)
         self.touch(host)
 

@@ -63,6 +63,21 @@ def pick(world: World, number: int) -> int | None:
     return ids[number % len(ids)] if ids else None
 
 
+def change_host(world: World, name: str, number: int, back: bool) -> None:
+    """A host takes no attempts, or is emptied, or is back."""
+    if name == "cordon":
+        events.cordon(world.state, 100 + number, schedulable=back)
+    else:
+        events.drain(world.state, 100 + number, stop=back)
+
+
+def withdraw_one(world: World, number: int) -> None:
+    """Some pending workload is cancelled."""
+    waiting = sorted(world.state.pending["id"].tolist())
+    if waiting:
+        events.withdraw(world.state, waiting[number % len(waiting)])
+
+
 def do_step(world: World, name: str, value: Any) -> None:
     """One thing that can happen to a cluster."""
     if name == "submit":
@@ -75,14 +90,10 @@ def do_step(world: World, name: str, value: Any) -> None:
         world.wait(value or 0)
     elif name == "free":
         world.free_stopped()
-    elif name == "cordon":
-        events.cordon(world.state, 100 + value[0], schedulable=value[1])
-    elif name == "drain":
-        events.drain(world.state, 100 + value[0], stop=value[1])
+    elif name in ("cordon", "drain"):
+        change_host(world, name, *value)
     elif name == "withdraw":
-        waiting = sorted(world.state.pending["id"].tolist())
-        if waiting:
-            events.withdraw(world.state, waiting[value % len(waiting)])
+        withdraw_one(world, value)
     elif name == "budget":
         world.budget(*value)
     else:
