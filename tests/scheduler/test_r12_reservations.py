@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler import events
