@@ -81,9 +81,9 @@ def figure_of(line: str) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def environment_for(benches: dict[Bench, set[str]]) -> Iterator[dict[str, str]]:
-    """Database and broker of their own where one of them needs any."""
-    if not any(bench.services for bench in benches):
+def environment_for(bench: Bench) -> Iterator[dict[str, str]]:
+    """An empty database and a broker of its own, where it needs them."""
+    if not bench.services:
         yield dict(os.environ)
         return
     with services_throwaway() as services:
@@ -95,8 +95,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--only", default="", help="figures by comma")
     benches = chosen(parser.parse_args().only)
-    with environment_for(benches) as environment:
-        failed = [bench.module for bench, wanted in benches.items() if not bench_run(bench, wanted, environment)]
+    failed = []
+    for bench, wanted in benches.items():
+        with environment_for(bench) as environment:
+            if not bench_run(bench, wanted, environment):
+                failed.append(bench.module)
     if failed:
         print(f"make bench: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -47,6 +47,9 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "portal.common.lengths.LengthRequiredMiddleware",
+    "portal.dashboard.middleware.DatabaseAwayMiddleware",
+    "portal.dashboard.middleware.DatabaseAwayMiddleware",
     "portal.dashboard.middleware.StartingMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -71,6 +74,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "portal.dashboard.frame.frame_context",
+                "portal.common.availability.broker_context",
             ],
         },
     },
@@ -97,6 +101,7 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "portal.projects.accounts.ClosedSignup"
+ACCOUNT_FORMS = {"login": "portal.projects.sign_in.SignInForm"}
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key"}
 

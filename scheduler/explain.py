@@ -9,6 +9,7 @@ from __future__ import annotations
 from scheduler.board import Board
 from scheduler.ordering import Items
 from scheduler.sentences import words as words
+from scheduler.sentences import words_unnamed as words_unnamed
 from scheduler.types import NEVER, Code, Reason, reason
 
 

@@ -44,6 +44,7 @@ class Policy:
     grace_allocated_seconds: int = 60
     grace_unallocated_seconds: int = 10
     silence_seconds: int = 120
+    host_gone_seconds: int = 60
     taker_ban_seconds: int = HOUR
     reservations_most: int = 4
     start_allowance_seconds: int = 60
@@ -93,6 +94,7 @@ POLICY_BOUNDS: dict[str, Bound] = {
         0, HOUR, "s", "From the warning signal to the kill, for unallocated attempts (R11)."
     ),
     "silence_seconds": Bound(10, HOUR, "s", "A host that has not freed killed work for this long is unhealthy (R11)."),
+    "host_gone_seconds": Bound(30, HOUR, "s", "A host that is unheard for this long is gone (R15)."),
     "taker_ban_seconds": Bound(0, 7 * DAY, "s", "How long an author who wastes what was taken takes nothing (R11)."),
     "reservations_most": Bound(0, 64, "reservations", "Most reservations at once; 0 switches them off (R12)."),
     "start_allowance_seconds": Bound(0, HOUR, "s", "What a reservation's time allows for each start (R12)."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from scheduler.types import PPM, Code, Reason
@@ -17,6 +18,13 @@ def words(told: Reason) -> str:
     their names and the reader's zone.
     """
     return SENTENCES[told.code](told.as_dict()).strip()
+
+
+def words_unnamed(told: Reason) -> str:
+    """The sentence for those who may not see who took: nothing in it names another project, its balance or its work."""
+    if told.code in HOW_TAKEN:
+        return _taken(told.as_dict(), HOW_TAKEN[told.code], "work of another project of higher balance")
+    return words(told)
 
 
 def say_span(seconds: int) -> str:
@@ -81,10 +89,20 @@ def _contract(numbers: Numbers) -> str:
     )
 
 
-def _taken(numbers: Numbers, how: str = "it ran unallocated") -> str:
+HOW_TAKEN = {
+    Code.TAKEN: "it ran unallocated",
+    Code.TAKEN_LOWER_PRIORITY: "it was past its minimum runtime and had the lower priority",
+    Code.TAKEN_LESS_DESERVING: "it was past its minimum runtime, and less is owed to its branch,",
+}
+
+
+def _taken(numbers: Numbers, how: str, taker: str = "") -> str:
+    named = (
+        f"<workload {numbers['taker_workload']}> of <project {numbers['taker_project']}> "
+        f"({say_balance(numbers, 'taker_balance_ppm')})"
+    )
     return (
-        f"Stopped for <workload {numbers['taker_workload']}> of <project {numbers['taker_project']}> "
-        f"({say_balance(numbers, 'taker_balance_ppm')}): {how} in <project {numbers['project']}> "
+        f"Stopped for {taker or named}: {how} in <project {numbers['project']}> "
         f"({say_balance(numbers)}) for {say_span(numbers['ran_seconds'])}, minimum runtime "
         f"{say_span(numbers['min_runtime_seconds'])}; GPU-time lost since its last checkpoint "
         f"{say_span(numbers['lost_gpu_seconds'])}."
@@ -122,9 +140,7 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
         f"Started unallocated on idle GPUs: <project {n['project']}> can't fund it now ({say_balance(n)})."
     ),
     Code.ZERO_MIN_RUNTIME: lambda n: "Started unallocated on idle GPUs: it has no minimum runtime.",
-    Code.TAKEN: _taken,
-    Code.TAKEN_LOWER_PRIORITY: lambda n: _taken(n, "it was past its minimum runtime and had the lower priority"),
-    Code.TAKEN_LESS_DESERVING: lambda n: _taken(n, "it was past its minimum runtime, and less is owed to its branch,"),
+    **{code: partial(_taken, how=how) for code, how in HOW_TAKEN.items()},
     Code.RECOVERED: lambda n: (
         f"Returned to the budget of <project {n['project']}> ({say_balance(n)}), "
         + (f"protected for {say_span(n['left_seconds'])}." if n["left_seconds"] else "past its minimum runtime.")

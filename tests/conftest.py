@@ -25,6 +25,14 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Known, "brought_up", True)
 
 
+@pytest.fixture(autouse=True)
+def database_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages look at the database on a connection of their own, which tests without a database have not."""
+    from portal.common import health
+
+    monkeypatch.setattr(health, "DATABASE_THERE_SECONDS", float("inf"))
+
+
 def pytest_unconfigure() -> None:
     """Stop the services at the end of the run."""
     _stack.close()

@@ -14,7 +14,7 @@ from portal.cli.errors import REFUSED, CliError, RefusedError
 from portal.cli.output import Format, complaint_print, json_print, line_print
 
 ROWS_MAX = 100_000
-QUEUE_ROWS_DEFAULT = 100
+QUEUE_ROWS_DEFAULT = 500
 
 app = typer.Typer(
     name="commons",
@@ -111,7 +111,7 @@ def _submit(client: Client, asked: submit.Asked, output: Format, *, wait: bool) 
     if wait:
         workload = follow.end_wait(client, workload["id"])
         if output is Format.table:
-            line_print(f"Workload {workload['id']} {workload['state']}.")
+            line_print(f"Workload {workload['id']} {show.state_words(workload['state'])}.")
     if output is Format.json:
         json_print(workload)
     if wait and workload["state"] != "succeeded":
@@ -131,7 +131,7 @@ def queue(
     mine: Annotated[bool, typer.Option("--mine", help="Only what you submitted.")] = False,
     state: Annotated[str, typer.Option(help="States, by comma.")] = "pending,running",
     rows: Annotated[
-        int, typer.Option("--rows", "-n", min=1, max=ROWS_MAX, help="At most so many of each state.")
+        int, typer.Option("--rows", "-n", min=1, max=ROWS_MAX, help="At most so many.")
     ] = QUEUE_ROWS_DEFAULT,
     output: Output = Format.table,
 ) -> None:
@@ -139,14 +139,11 @@ def queue(
 
     def act(client: Client) -> None:
         author = client.get("whoami/")["username"] if mine else None
-        found: list[dict[str, Any]] = []
-        for one in dict.fromkeys(filter(None, state.split(","))):
-            order = "queue" if one == "pending" else "newest"
-            filters = {"state": one, "project": project, "cluster": cluster, "author": author, "ordering": order}
-            part = list(client.pages("workloads/", rows, **filters))
-            found += part
-            if len(part) == rows and output is Format.table:
-                complaint_print(f"Only the first {rows} that are {one}: -n shows more.")
+        filters = {"state": state, "project": project, "cluster": cluster, "author": author, "ordering": "queue"}
+        # A workload that moves while pages are read may stand on two of them: the later reading is the newer one.
+        found = list({row["id"]: row for row in client.pages("workloads/", rows, **filters)}.values())
+        if len(found) == rows and output is Format.table:
+            complaint_print(f"Only the first {rows}, what waits before what runs: -n shows more.")
         json_print(found) if output is Format.json else show.queue_print(found)
 
     guarded(act, output)
@@ -185,7 +182,7 @@ def cancel(
             if output is Format.json:
                 json_print(answer)
             elif answer["state"] in follow.FINAL:
-                line_print(f"Workload {number} is {answer['state']}.")
+                line_print(f"Workload {number} {show.state_words(answer['state'])}.")
             else:
                 line_print(f"Workload {number} is being stopped.")
 

@@ -4,7 +4,23 @@ from typing import Any
 
 from portal.cli.output import facts_print, line_print, moment_words, seconds_words, table_print
 
-QUEUE_COLUMNS = ("ID", "NAME", "PROJECT", "AUTHOR", "STATE", "GPUS", "POSITION", "GPUS AHEAD", "REASON")
+QUEUE_COLUMNS = ("ID", "NAME", "PROJECT", "AUTHOR", "STATE", "GPUS", "QUEUE", "POSITION", "GPUS AHEAD", "REASON")
+UNALLOCATED_CODES = {"unallocated_queue", "unallocated_cap"}
+STATE_WORDS = {
+    "pending": "is pending",
+    "running": "is running",
+    "succeeded": "has succeeded",
+    "failed": "has failed",
+    "cancelled": "is cancelled",
+    "timed_out": "has timed out",
+    "preempted": "was preempted",
+    "host_failed": "has ended with its host",
+}
+
+
+def state_words(state: str) -> str:
+    """A workload's state as the rest of a sentence."""
+    return STATE_WORDS.get(state, f"is {state.replace('_', ' ')}")
 
 
 def queue_print(rows: list[dict[str, Any]]) -> None:
@@ -15,10 +31,14 @@ def queue_print(rows: list[dict[str, Any]]) -> None:
 
 def _queue_row(row: dict[str, Any]) -> tuple[Any, ...]:
     queue = row["queue"] or {}
-    reason = row["reason"]["text"] if row["state"] == "pending" else None
+    waits = row["state"] == "pending"
+    reason = row["reason"]["text"] if waits else None
+    unallocated = row["reason"]["code"] in UNALLOCATED_CODES
+    # Each of the two queues counts its positions for itself.
+    line = ("unallocated" if unallocated else "funded") if queue.get("position") is not None else None
     return (
-        row["id"], row["name"], row["project"], row["author"], row["state"], row["gpus"],
-        queue.get("position"), queue.get("gpus_ahead"), reason,
+        row["id"], row["name"], row["project"], row["author"], row["state"].replace("_", " "), row["gpus"],
+        line, queue.get("position"), queue.get("gpus_ahead"), reason,
     )  # fmt: skip
 
 
@@ -35,7 +55,7 @@ def workload_print(workload: dict[str, Any]) -> None:
             ("timeout", seconds_words(workload["timeout_seconds"])),
             ("resumable", workload["resumable"]),
             ("priority", f"{workload['priority']} (inside {workload['project']} only)"),
-            ("state", workload["state"]),
+            ("state", workload["state"].replace("_", " ")),
             ("reason", workload["reason"]["text"] or None),
             ("position", _position_words(workload)),
             ("exit code", workload["exit_code"]),
@@ -57,10 +77,15 @@ def _charge_words(gpu_seconds: int) -> str:
 def _attempt_row(attempt: dict[str, Any]) -> tuple[Any, ...]:
     hosts = ", ".join(f"{host['host']}:{','.join(map(str, host['gpus']))}" for host in attempt["hosts"])
     return (
-        attempt["number"], attempt["cluster"], attempt["state"], attempt["standing"],
+        attempt["number"], attempt["cluster"], attempt["state"], _standing_words(attempt),
         moment_words(attempt["running_at"]), moment_words(attempt["ended_at"]),
-        attempt["outcome"], attempt["exit_code"], hosts,
+        attempt["outcome"].replace("_", " "), attempt["exit_code"], hosts,
     )  # fmt: skip
+
+
+def _standing_words(attempt: dict[str, Any]) -> str:
+    """How it stands; once it is stopping or has ended, how it stood before."""
+    return str(attempt["standing_before_stopping"] or attempt["standing"])
 
 
 def why_print(workload: dict[str, Any]) -> None:
@@ -73,10 +98,12 @@ def why_print(workload: dict[str, Any]) -> None:
         if position := _position_words(workload):
             facts_print([("position", position)])
         return
-    line_print(f"Workload {workload['id']} is {workload['state']}{': ' + reason['text'] if reason['text'] else '.'}")
+    words = f"Workload {workload['id']} {state_words(workload['state'])}"
+    says_more = reason["text"].rstrip(".").lower() not in {"", workload["state"].replace("_", " ")}
+    line_print(f"{words}: {reason['text']}" if says_more else f"{words}.")
     if attempt is not None:
         facts_print(
-            [("attempt", attempt["number"]), ("standing", attempt["standing"]), ("why", attempt["reason"]["text"])]
+            [("attempt", attempt["number"]), ("standing", _standing_words(attempt)), ("why", attempt["reason"]["text"])]
         )
 
 

@@ -60,7 +60,9 @@ class HostState(models.TextChoices):
 class Host(models.Model):
     """A machine with GPUs. `state` follows from the person's cordon, then health; see `host_state_refresh`.
 
-    `silent_at`: given up as unheard since; cleared when it is heard again.
+    `silent_at`: given up as unheard since; cleared when it is heard again. `gone_at`: what ran on it was ended for
+    that; cleared when it says that it is empty. `unhealthy_code`: the cause in code, for a person's override of it
+    (`overridden_codes`). `ready_at`: taken out and empty, so that it can be repaired.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="hosts")
@@ -78,9 +80,17 @@ class Host(models.Model):
     )
     cordon_reason = models.CharField(max_length=300, blank=True)
     unhealthy_cause = models.CharField(max_length=200, blank=True)
+    unhealthy_code = models.CharField(max_length=1000, blank=True)
+    overridden_codes = models.JSONField(default=list, blank=True)
+    overridden_at = models.DateTimeField(null=True, blank=True)
+    overridden_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    ready_at = models.DateTimeField(null=True, blank=True)
     public_key = models.BinaryField(max_length=32, null=True)
     last_heard_at = models.DateTimeField(null=True, blank=True)
     silent_at = models.DateTimeField(null=True, blank=True)
+    gone_at = models.DateTimeField(null=True, blank=True)
     boot_id = models.CharField(max_length=64, blank=True)
     report_sequence = models.BigIntegerField(default=0)
     desired_sequence = models.BigIntegerField(default=0)

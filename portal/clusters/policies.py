@@ -89,6 +89,7 @@ _TABLE = (
     Setting("grace_allocated_seconds", 60, 0, HOUR, "s", "From the warning to the kill, allocated attempts (R11)."),
     Setting("grace_unallocated_seconds", 10, 0, HOUR, "s", "From the warning to the kill, unallocated ones (R11)."),
     Setting("silence_seconds", 120, 10, HOUR, "s", "A host that keeps killed work for this long is unhealthy (R11)."),
+    Setting("host_gone_seconds", 60, 30, HOUR, "s", "A host that is unheard for this long is gone (R15)."),
     Setting("taker_ban_seconds", HOUR, 0, 7 * DAY, "s", "How long who wastes what was taken takes nothing (R11)."),
     Setting("reservations_most", 4, 0, 64, "reservations", "Most reservations at once; 0: none (R12)."),
     Setting("start_allowance_seconds", 60, 0, HOUR, "s", "What a reservation's time allows for each start (R12)."),

@@ -24,7 +24,11 @@ class ClusterSerializer(serializers.Serializer[Any]):
 
 
 class HostSerializer(serializers.Serializer[Any]):
-    """A host and what its GPUs are at. Free: neither occupied nor held, on a host that takes new attempts."""
+    """A host and what its GPUs are at. Free: neither occupied nor held, on a host that takes new attempts.
+
+    `empty_at`: when it would be empty if it took no new attempts from now on, the latest end of protection on it; null
+    where nothing runs. `ready_at`: since when a host that was taken out is empty, so that it can be repaired.
+    """
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -41,5 +45,7 @@ class HostSerializer(serializers.Serializer[Any]):
     topology_block = serializers.CharField()
     cordoned_at = serializers.DateTimeField(allow_null=True)
     cordon_reason = serializers.CharField()
+    empty_at = serializers.DateTimeField(allow_null=True)
+    ready_at = serializers.DateTimeField(allow_null=True)
     last_heard_at = serializers.DateTimeField(allow_null=True)
     agent_version = serializers.CharField()

@@ -12,9 +12,10 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import transaction
 
-from portal.clusters.models import Cluster, Host, HostEvent, HostSpan, HostState, PolicyChange
+from portal.clusters.models import Cluster, Host, HostEvent, HostState, PolicyChange
 from portal.clusters.policies import policy_problems
 from portal.clusters.selectors import policy_values
+from portal.clusters.spans import span_turn, spans_lose
 from portal.common.errors import Conflict, FieldError, Forbidden, Refused
 from portal.common.messages import HOST_NAME, pass_request
 from portal.common.services import audit_record
@@ -22,6 +23,10 @@ from portal.common.units import whole_second
 from portal.projects.models import User
 
 HOST_GPUS_MAX = 1_048_576
+CORDON_FIELDS = ("cordoned_at", "cordoned_by", "cordon_reason")
+OVERRIDE_FIELDS = ("overridden_codes", "overridden_at", "overridden_by")
+DRAINED_STATES = (HostState.CORDONED, HostState.UNHEALTHY)
+"""Hosts that empty as contracts end, and are ready for repair once they are empty (R15)."""
 
 
 def operator_require(actor: User | None) -> None:
@@ -114,11 +119,13 @@ def key_fingerprint(public_key: bytes | memoryview | None) -> str | None:
     return None if public_key is None else hashlib.sha256(bytes(public_key)).hexdigest()[:16]
 
 
-def _locked(host: Host) -> Host:
+def host_locked(host: Host) -> Host:
+    """The host's row, held until the transaction ends."""
     return Host.objects.select_for_update(no_key=True).get(pk=host.pk)
 
 
-def _event(host: Host, kind: str, detail: str, actor: User | None, now: datetime) -> None:
+def host_event(host: Host, kind: str, detail: str, actor: User | None, now: datetime) -> None:
+    """A line of the repair log."""
     HostEvent.objects.create(host=host, at=now, kind=kind, detail=detail[:500], actor=actor)
 
 
@@ -131,40 +138,28 @@ def _state_of(host: Host) -> tuple[HostState, str]:
         return HostState.UNREACHABLE, "Not heard yet."
     if host.silent_at is not None:
         return HostState.UNREACHABLE, f"Not heard since {host.last_heard_at:%F %T} UTC."
+    if host.gone_at is not None:
+        return HostState.UNREACHABLE, "Heard again; takes work once it says that it is empty."
     return HostState.SCHEDULABLE, ""
 
 
 @transaction.atomic
 def host_state_refresh(*, host: Host, now: datetime) -> bool:
     """Bring `state` in line with cordon and health; returns whether it changed. Turns the span if so."""
-    held = _locked(host)
+    held = host_locked(host)
     state, cause = _state_of(held)
     changed = (held.state, held.state_cause) != (state, cause)
     held.state, held.state_cause = state, cause
+    if state not in DRAINED_STATES:
+        held.ready_at = None
     if changed:
-        held.save(update_fields=["state", "state_cause"])
-    _span_turn(held, whole_second(now))
-    for name in ("state", "state_cause", "gpus"):
+        held.save(update_fields=["state", "state_cause", "ready_at"])
+    span_turn(held, whole_second(now))
+    for name in ("state", "state_cause", "ready_at", "gpus"):
         setattr(host, name, getattr(held, name))
     if changed:
         pass_request(held.cluster_id)
     return changed
-
-
-def _span_turn(host: Host, at: datetime) -> None:
-    """End the open span and begin the next, unless nothing that a span records has changed."""
-    span = HostSpan.objects.filter(host=host, end_at=None).first()
-    facts = {"gpus": host.gpus, "state": host.state, "cause": host.state_cause}
-    if span is None:
-        HostSpan.objects.create(host=host, cluster_id=host.cluster_id, start_at=at, **facts)
-        return
-    if {name: getattr(span, name) for name in facts} == facts:
-        return
-    if at <= span.start_at:  # within its first second, or after a step back of the clock: no time has passed
-        HostSpan.objects.filter(pk=span.pk).update(**facts)
-        return
-    HostSpan.objects.filter(pk=span.pk).update(end_at=at)
-    HostSpan.objects.create(host=host, cluster_id=host.cluster_id, start_at=at, **facts)
 
 
 @transaction.atomic
@@ -191,7 +186,7 @@ def host_register(
         host = Host.objects.create(
             cluster=cluster, name=name, gpus=gpus, public_key=public_key, registered_at=now, **facts
         )
-        _event(host, "registered", f"{gpus} GPUs {gpu_model}".strip(), actor, now)
+        host_event(host, "registered", f"{gpus} GPUs {gpu_model}".strip(), actor, now)
         before: dict[str, object] = {}
     else:
         before = {"gpus": host.gpus, "key": key_fingerprint(host.public_key)}
@@ -227,7 +222,7 @@ def _key_take(host: Host, public_key: bytes | None, actor: User | None, now: dat
         return
     host.public_key = public_key
     host.report_sequence = 0
-    _event(host, "key_changed", f"now {key_fingerprint(public_key)}", actor, now)
+    host_event(host, "key_changed", f"now {key_fingerprint(public_key)}", actor, now)
 
 
 @transaction.atomic
@@ -239,13 +234,16 @@ def host_heard(*, host: Host, gpus: int, boot_id: str, now: datetime) -> None:
     ).update(last_heard_at=now)
     if unchanged:
         return
-    held = _locked(host)
+    held = host_locked(host)
     if held.silent_at is not None or held.last_heard_at is None:
-        _event(held, "heard", "The host is heard again." if held.last_heard_at else "First heard.", None, now)
+        host_event(held, "heard", "The host is heard again." if held.last_heard_at else "First heard.", None, now)
     if held.boot_id and held.boot_id != boot_id:
-        _event(held, "booted", "The host was started anew.", None, now)
+        host_event(held, "booted", "The host was started anew.", None, now)
+        if held.last_heard_at is not None:
+            # What it did from its last word on is over, and it took no work meanwhile.
+            spans_lose(held, whole_second(held.last_heard_at), whole_second(now), "Started anew.")
     if held.gpus != gpus:
-        _event(held, "gpus_changed", f"from {held.gpus} to {gpus} GPUs", None, now)
+        host_event(held, "gpus_changed", f"from {held.gpus} to {gpus} GPUs", None, now)
     held.gpus, held.boot_id, held.silent_at, held.last_heard_at = gpus, boot_id, None, now
     held.save(update_fields=["gpus", "boot_id", "silent_at", "last_heard_at"])
     host_state_refresh(host=held, now=now)
@@ -256,70 +254,54 @@ def host_heard(*, host: Host, gpus: int, boot_id: str, now: datetime) -> None:
 @transaction.atomic
 def host_silent(*, host: Host, now: datetime) -> None:
     """The host is not heard any more: unreachable, unless a person's cordon says otherwise."""
-    held = _locked(host)
+    held = host_locked(host)
     if held.silent_at is None:
         held.silent_at = now
         held.save(update_fields=["silent_at"])
-        _event(held, "silent", "The host is not heard any more.", None, now)
+        host_event(held, "silent", "The host is not heard any more.", None, now)
     host.silent_at = held.silent_at
     host_state_refresh(host=host, now=now)
 
 
 @transaction.atomic
-def host_unhealthy(*, host: Host, cause: str, now: datetime) -> None:
-    """Automation says that the host must take no new work; a cordon outranks it."""
-    held = _locked(host)
-    if held.unhealthy_cause != cause[:200]:
-        held.unhealthy_cause = cause[:200]
-        held.save(update_fields=["unhealthy_cause"])
-        _event(held, "unhealthy", cause, None, now)
-    host.unhealthy_cause = held.unhealthy_cause
-    host_state_refresh(host=host, now=now)
-
-
-@transaction.atomic
-def host_recovered(*, host: Host, now: datetime) -> None:
-    """What made the host unhealthy is over. A cordon stays."""
-    held = _locked(host)
-    if held.unhealthy_cause:
-        _event(held, "recovered", held.unhealthy_cause, None, now)
-        held.unhealthy_cause = ""
-        held.save(update_fields=["unhealthy_cause"])
-    host.unhealthy_cause = ""
-    host_state_refresh(host=host, now=now)
-
-
-@transaction.atomic
 def host_cordon(*, host: Host, reason: str, actor: User | None, now: datetime) -> None:
-    """A person takes the host out: no new attempts until it is uncordoned."""
+    """A person takes the host out: no new attempts until it is uncordoned. An earlier override is lifted by it."""
     operator_require(actor)
     if not reason.strip() or "\0" in reason or len(reason) > 300:
         raise Refused("Give the reason, in at most 300 characters.", attr="reason", code="required")
-    held = _locked(host)
+    held = host_locked(host)
     before = {"cordoned": held.cordoned_at is not None, "reason": held.cordon_reason}
     after = {"cordoned": True, "reason": reason.strip()}
     if before != after:
         held.cordoned_at, held.cordoned_by, held.cordon_reason = now, actor, reason.strip()
-        held.save(update_fields=["cordoned_at", "cordoned_by", "cordon_reason"])
-        _event(held, "cordoned", reason.strip(), actor, now)
+        held.overridden_codes, held.overridden_at, held.overridden_by = [], None, None
+        held.save(update_fields=[*CORDON_FIELDS, *OVERRIDE_FIELDS])
+        host_event(held, "cordoned", reason.strip(), actor, now)
         audit_record(
             actor=actor, action="host_cordon", target=held, before=before, after=after, now=now, reason=reason.strip()
         )
     host_state_refresh(host=host, now=now)
-    host.cordoned_at, host.cordoned_by, host.cordon_reason = held.cordoned_at, held.cordoned_by, held.cordon_reason
+    for name in (*CORDON_FIELDS, *OVERRIDE_FIELDS):
+        setattr(host, name, getattr(held, name))
 
 
 @transaction.atomic
 def host_uncordon(*, host: Host, actor: User | None, now: datetime) -> None:
-    """A person gives the host back. Their word outranks automation: what made it unhealthy is lifted too."""
+    """A person gives the host back. Their word outranks automation: what made it unhealthy is lifted too, and is not
+    found again until that override is lifted (`health.host_override_lift`, or the next cordon)."""
     operator_require(actor)
-    held = _locked(host)
+    held = host_locked(host)
     before = {"cordoned": held.cordoned_at is not None, "unhealthy_cause": held.unhealthy_cause}
     after = {"cordoned": False, "unhealthy_cause": ""}
     if before != after:
-        held.cordoned_at, held.cordoned_by, held.cordon_reason, held.unhealthy_cause = None, None, "", ""
-        held.save(update_fields=["cordoned_at", "cordoned_by", "cordon_reason", "unhealthy_cause"])
-        _event(held, "uncordoned", "", actor, now)
+        if held.unhealthy_code:
+            held.overridden_codes = sorted({*held.overridden_codes, *held.unhealthy_code.split(",")})
+            held.overridden_at, held.overridden_by = now, actor
+        held.cordoned_at, held.cordoned_by, held.cordon_reason = None, None, ""
+        held.unhealthy_cause, held.unhealthy_code = "", ""
+        held.save(update_fields=[*CORDON_FIELDS, *OVERRIDE_FIELDS, "unhealthy_cause", "unhealthy_code"])
+        host_event(held, "uncordoned", "", actor, now)
         audit_record(actor=actor, action="host_uncordon", target=held, before=before, after=after, now=now)
     host_state_refresh(host=host, now=now)
-    host.cordoned_at, host.cordoned_by, host.cordon_reason, host.unhealthy_cause = None, None, "", ""
+    for name in (*CORDON_FIELDS, *OVERRIDE_FIELDS, "unhealthy_cause", "unhealthy_code"):
+        setattr(host, name, getattr(held, name))

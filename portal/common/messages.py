@@ -21,6 +21,9 @@ DESIRED_TASK = "portal.agent.desired"
 
 DESIRED_ACTION = "desired"
 REPORT_ACTION = "report"
+PROBE_ACTION = "probe"
+PORTAL_NAME = "*portal"
+"""Who sends probes: no host can have that name."""
 EVERY_ATTEMPT = "*"
 PASS_REQUEST_SECONDS = 5
 
@@ -36,6 +39,8 @@ REPORT_LOG_CHUNKS = 64
 REPORT_REPLICAS = 4096
 REPORT_TEXT_CHARACTERS = 2 * 1024 * 1024
 SEQUENCE_MAX = 2**62
+FAULT_KINDS = ("gpu_lost",)
+"""Fatal faults that a host may report of a GPU: it has fallen off the bus."""
 
 HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -85,8 +90,15 @@ class LogChunkReport(TypedDict):
     data: str  # base64
 
 
+class FaultReport(TypedDict):
+    """A fatal fault of a GPU, said in every report as long as it lasts."""
+
+    gpu: int
+    kind: str  # one of FAULT_KINDS
+
+
 class ReportBody(TypedDict):
-    """All that a host says of itself."""
+    """All that a host says of itself. `faults` is left out where there are none."""
 
     boot_id: str
     gpus: int
@@ -97,6 +109,7 @@ class ReportBody(TypedDict):
     desired_sequence: int
     replicas: list[ReplicaReport]
     logs: list[LogChunkReport]
+    faults: NotRequired[list[FaultReport]]
 
 
 class Envelope(TypedDict):
@@ -210,6 +223,8 @@ def envelope_shape(envelope: object) -> Envelope:
     texts = ("host", "attempt", "action", "signature")
     if not all(isinstance(envelope[name], str) and len(envelope[name]) <= 200 for name in texts):
         raise Malformed("Fields host, attempt, action and signature must be short texts.")
+    if envelope["host"] != PORTAL_NAME and not HOST_NAME.fullmatch(envelope["host"]):
+        raise Malformed(f"{envelope['host'][:100]!r} is not a host name.")
     if not whole(envelope["sequence"], 0, SEQUENCE_MAX):
         raise Malformed("Field sequence must be a whole number.")
     return cast(Envelope, envelope)
@@ -255,16 +270,28 @@ def pass_request(cluster_id: int, *, after_seconds: int = 0) -> None:
 
     # The portal's own app: in the worker that takes in reports, the current one knows no other queue than its own.
     from portal.celery import app
+    from portal.common.availability import BROKER, quick_producers
 
     when = {"countdown": after_seconds} if after_seconds else {}
     expires = after_seconds + PASS_REQUEST_SECONDS
 
     def send() -> None:
         try:
-            app.send_task(PASS_TASK, args=[cluster_id], queue=PORTAL_QUEUE, retry=False, expires=expires, **when)
+            with quick_producers(app).acquire(block=True, timeout=1) as producer:
+                app.send_task(
+                    PASS_TASK,
+                    args=[cluster_id],
+                    queue=PORTAL_QUEUE,
+                    producer=producer,
+                    retry=False,
+                    expires=expires,
+                    **when,
+                )
+            BROKER.note(away=False)
         except OperationalError:
             import logging
 
+            BROKER.note(away=True)
             logging.getLogger(__name__).warning("The broker is away: the next beat makes the pass.")
 
     transaction.on_commit(send)

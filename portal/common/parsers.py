@@ -23,8 +23,18 @@ class BodyTooLarge(APIException):
         )
 
 
+class NoNumber:
+    """Stands where a body has NaN, Infinity or a number beyond a float: of no kind that a field takes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text[:40]
+
+
 class StrictJSONParser(JSONParser):
-    """JSON in one document: no NaN, no number beyond a float, no key twice."""
+    """JSON in one document: no key twice. NaN and numbers beyond a float are no value of any field, which names it."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -33,13 +43,13 @@ class StrictJSONParser(JSONParser):
         raw = _read_bounded(stream, context)
         try:
             text = raw.decode(get_encoding(context))
-            data = json.loads(
-                text, parse_constant=_constant_refuse, parse_float=_float_parse, object_pairs_hook=_pairs_once
-            )
+            data = json.loads(text, parse_constant=NoNumber, parse_float=_float_parse, object_pairs_hook=_pairs_once)
         except RecursionError:
             raise ParseError(f"The JSON is nested more than {DEPTH_MAX} levels deep.") from None
         except ValueError as error:
             raise ParseError(f"The body is not JSON that can be read: {error}.") from None
+        if isinstance(data, NoNumber):
+            raise ParseError(f"{data} is no number of JSON.")
         _depth_check(data)
         return data
 
@@ -56,15 +66,9 @@ def _read_bounded(stream: IO[Any], context: Mapping[str, Any]) -> bytes:
     return bytes(raw)
 
 
-def _constant_refuse(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _float_parse(text: str) -> float:
+def _float_parse(text: str) -> float | NoNumber:
     number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is too large for a number")
-    return number
+    return NoNumber(text) if number in (float("inf"), float("-inf")) else number
 
 
 def _pairs_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -20,7 +20,9 @@ class UnitError(ValueError):
 
 def amount_parse(text: str, *, unit: str) -> Fraction:
     """The exact number in the text; only plain digits with a point, nothing below 0."""
-    cleaned = text.strip().removesuffix("%").strip()
+    cleaned = text.strip()
+    if unit == "%":
+        cleaned = cleaned.removesuffix("%").strip()
     if cleaned.startswith("-"):
         raise UnitError(f"{text.strip()[:40]!r} is below 0; a budget is 0 {unit} or more.")
     if not NUMBER.fullmatch(cleaned):

@@ -120,7 +120,8 @@ def _label(rung: Rung) -> str:
     if rung.gpu_seconds is None:
         return f"{UNKNOWN} unknown"
     sign = {"lost": "−", "added": "+"}.get(rung.kind, "") if rung.gpu_seconds else ""
-    return sign + hours_words(rung.gpu_seconds)
+    words = hours_words(rung.gpu_seconds)
+    return words if words.startswith("<") else sign + words
 
 
 def _hover(rung: Rung, whole: int) -> str:

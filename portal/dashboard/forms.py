@@ -18,7 +18,8 @@ def errors_into(form: forms.Form, error: CommonsError, renamed: dict[str, str] |
     """Put each complaint beside its field; what names no field of the form stands at the top."""
     for complaint in error.errors:
         attr = (renamed or {}).get(complaint.attr, complaint.attr)
-        form.add_error(attr if attr in form.fields else NON_FIELD_ERRORS, complaint.detail)
+        place = attr if attr in form.fields else NON_FIELD_ERRORS
+        form.add_error(place, forms.ValidationError(complaint.detail, code=complaint.code))
 
 
 class DurationField(forms.CharField):
@@ -163,24 +164,30 @@ class SubmitForm(forms.Form):
         return words
 
     def body(self) -> dict[str, Any]:
-        """What `workload_submit` takes, its author and moment aside."""
+        """What `workload_submit` takes, its author and moment aside; of a field that is wrong, nothing to use."""
         data = self.cleaned_data
         return {
-            "project": data["project"],
-            "clusters": [data["cluster"]] if data["cluster"] else [],
-            "name": data["name"],
-            "command": data["words"],
-            "script": data["script"].replace("\r\n", "\n"),
-            "replicas": data["replicas"],
-            "gpus_per_replica": data["gpus_per_replica"],
-            "min_runtime_seconds": data["min_runtime"] or 0,
-            "timeout_seconds": data["timeout"],
-            "resumable": data["resumable"],
-            "allow_unallocated": data["allow_unallocated"],
-            "priority": data["priority"],
-            "environment": data["environment"],
-            "idempotency_key": data["key"],
+            "project": data.get("project"),
+            "clusters": [data["cluster"]] if data.get("cluster") else [],
+            "name": data.get("name"),
+            "command": data.get("words", []),
+            "script": data.get("script", "").replace("\r\n", "\n"),
+            "replicas": data.get("replicas"),
+            "gpus_per_replica": data.get("gpus_per_replica"),
+            "min_runtime_seconds": data.get("min_runtime") or 0,
+            "timeout_seconds": data.get("timeout"),
+            "resumable": data.get("resumable"),
+            "allow_unallocated": data.get("allow_unallocated"),
+            "priority": data.get("priority"),
+            "environment": data.get("environment"),
+            "idempotency_key": data.get("key"),
         }
+
+    def readable(self) -> tuple[dict[str, Any], set[str]]:
+        """The part of the body that has the right shape, and the names of what has not."""
+        names = {field: attr for attr, field in self.RENAMED.items()}
+        wrong = {names.get(field, field) for field in self.errors}
+        return {name: value for name, value in self.body().items() if name not in wrong}, wrong
 
 
 def submit_initial(workload: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 
 from portal.common.errors import CommonsError
+from portal.common.health import database_is_away
 from portal.common.starting import AWAY, missing
 from portal.dashboard.views_errors import error_page, starting_page, unavailable_page
 
@@ -30,6 +31,18 @@ class StartingMiddleware:
         if not lacking or AWAY in lacking.values():
             return self.get_response(request)
         return starting_page(request)
+
+
+class DatabaseAwayMiddleware:
+    """A database that hangs would hold a thread for each request, until none is left to say so."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path in PROBES or request.path.startswith(FILES) or not database_is_away():
+            return self.get_response(request)
+        return unavailable_page(request)
 
 
 class ErrorPageMiddleware:

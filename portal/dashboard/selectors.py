@@ -13,7 +13,7 @@ from portal.projects.models import Project, User
 from portal.projects.selectors import projects_visible
 from portal.usage.models import Segment
 from portal.workloads.models import Attempt, GpuClaim, Workload, WorkloadState
-from portal.workloads.selectors import workloads_visible
+from portal.workloads.selectors import hosts_empty_at, workloads_visible
 
 STANDING_ORDER = ("protected", "funded", "unallocated", "stopping")
 SEARCH_ROWS = 20
@@ -36,6 +36,7 @@ class HostUse:
     host: Host
     gpus: list[GpuUse]
     counts: dict[str, int] = field(default_factory=dict)
+    empty_at: datetime | None = None
 
 
 def gpu_claims_now(*, cluster: Cluster) -> dict[int, dict[int, tuple[str, int]]]:
@@ -54,16 +55,20 @@ def gpu_claims_now(*, cluster: Cluster) -> dict[int, dict[int, tuple[str, int]]]
     return claims
 
 
-def hosts_in_use(*, cluster: Cluster, user: User, only: Host | None = None) -> list[HostUse]:
-    """Every installed host with its GPUs; workloads are named only to those who may see them."""
+def hosts_in_use(*, cluster: Cluster, user: User, now: datetime, only: Host | None = None) -> list[HostUse]:
+    """Every installed host with its GPUs and the time at which it will be empty; workloads are named only to those
+    who may see them."""
     hosts = [only] if only else list(hosts_installed(cluster=cluster))
     claims = gpu_claims_now(cluster=cluster)
     ids = {workload for by_index in claims.values() for _, workload in by_index.values()}
     names = dict(workloads_visible(user=user).filter(pk__in=ids).values_list("pk", "name")) if ids else {}
-    return [_host_use(host, claims.get(host.pk, {}), names) for host in hosts]
+    empty_at = hosts_empty_at(host_ids=[host.pk for host in hosts], now=whole_second(now))
+    return [_host_use(host, claims.get(host.pk, {}), names, empty_at.get(host.pk)) for host in hosts]
 
 
-def _host_use(host: Host, claims: dict[int, tuple[str, int]], names: dict[int, str]) -> HostUse:
+def _host_use(
+    host: Host, claims: dict[int, tuple[str, int]], names: dict[int, str], empty_at: datetime | None
+) -> HostUse:
     empty = "free" if host.state == "schedulable" else "unavailable"
     gpus = []
     counts: dict[str, int] = defaultdict(int)
@@ -73,7 +78,13 @@ def _host_use(host: Host, claims: dict[int, tuple[str, int]], names: dict[int, s
         seen = workload_id in names
         words = f"{workload_id} {names[workload_id]}" if seen and workload_id else ""
         gpus.append(GpuUse(index, key, workload_id if seen else None, words))
-    return HostUse(host, gpus, dict(counts))
+    return HostUse(host, gpus, dict(counts), empty_at)
+
+
+def hosts_closed(*, cluster: Cluster) -> list[tuple[str, str]]:
+    """(name, state) of every host that takes no new attempts."""
+    rows = hosts_installed(cluster=cluster).exclude(state="schedulable").order_by("name")
+    return list(rows.values_list("name", "state"))
 
 
 def gpus_by_standing(*, cluster: Cluster) -> dict[str, int]:

@@ -28,6 +28,7 @@ urlpatterns = [
     path("hosts/<str:name>/", views_hosts.host, name="host"),
     path("hosts/<str:name>/cordon/", views_hosts.host_close, name="host_close"),
     path("hosts/<str:name>/uncordon/", views_hosts.host_open, name="host_open"),
+    path("hosts/<str:name>/judge/", views_hosts.host_judge, name="host_judge"),
     path("audit/", views_audit.audit, name="audit"),
     path("search/", views_search.search_page, name="search"),
     path("account/", views_account.account, name="account"),

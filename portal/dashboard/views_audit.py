@@ -1,5 +1,6 @@
 """The audit log: who changed what, from what, to what. For operators and administrators."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -8,6 +9,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.timezone import localtime
 
 from portal.common.errors import Forbidden, Refused
 from portal.common.models import AuditEntry
@@ -17,6 +19,8 @@ from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import listing_of
 from portal.dashboard.pages import PageRequest, page
 from portal.projects.models import User
+
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,39 @@ def audit(request: PageRequest) -> HttpResponse:
 def changes_of(entry: AuditEntry) -> list[FieldChange]:
     """The fields that an entry changed, in words."""
     names = sorted({*entry.before, *entry.after})
-    return [FieldChange(name, _words(entry.before.get(name)), _words(entry.after.get(name))) for name in names]
+    before, after = ([_words(name, side.get(name)) for name in names] for side in (entry.before, entry.after))
+    return [FieldChange(_label(name), *words) for name, *words in zip(names, before, after, strict=True)]
 
 
-def _words(value: Any) -> str:
-    if value is None:
+LABELS = {
+    "share_ppm": "share",
+    "gpus": "GPUs",
+    "min_runtime_seconds": "minimum runtime (s)",
+    "is_superuser": "administrator",
+    "is_operator": "operator",
+    "is_staff": "may open the administration",
+    "is_active": "may sign in",
+}
+
+
+def _label(name: str) -> str:
+    """A field's name as people say it; a project's path stays as it is."""
+    if name in LABELS or "/" in name:
+        return LABELS.get(name, name)
+    return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
+
+
+def _words(name: str, value: Any) -> str:
+    if value is None or value == "":
         return "–"
+    if name == "share_ppm" and isinstance(value, int):
+        return percent_words(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value) or "–"
+    if isinstance(value, str) and MOMENT.fullmatch(value):
+        return f"{localtime(datetime.fromisoformat(value)):%-d %b %Y %H:%M:%S}"
     if isinstance(value, dict) and "share_ppm" in value:
         cap = value.get("burst_gpus")
         return percent_words(value["share_ppm"]) + (f", at most {cap} GPUs" if cap is not None else "")

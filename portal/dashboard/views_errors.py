@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 
 TITLES = {
     400: "This address or form has something that can't be right",
-    403: "You may see this, but not do it",
+    403: "Your roles do not allow this",
     404: "Nothing here that you may see",
     405: "This can't be done by opening an address",
     409: "Somebody changed this in the meantime",

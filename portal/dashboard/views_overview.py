@@ -9,17 +9,21 @@ from django.shortcuts import render
 
 from portal.budgets.models import BudgetChange
 from portal.common.units import PPM, WEEK_SECONDS, percent_words
+from portal.dashboard.chart_data import waits_by_project
+from portal.dashboard.chart_waits import nearest_rank
 from portal.dashboard.figures import parts_of
 from portal.dashboard.frame import Frame, frame_of
 from portal.dashboard.overview import pyramid_figures
 from portal.dashboard.pages import PageRequest, page
 from portal.dashboard.reasons import reason_word
-from portal.dashboard.selectors import STANDING_ORDER, ended_counts, gpus_by_standing, running_now
+from portal.dashboard.selectors import STANDING_ORDER, ended_counts, gpus_by_standing, hosts_closed, running_now
+from portal.dashboard.states import STATE_WORDS
 from portal.projects.selectors import projects_visible
-from portal.usage.selectors import pyramid, window_segments
+from portal.usage.selectors import pyramid, wait_samples, window_segments
 from portal.workloads.selectors import queue_reasons, queue_rows, queue_waiting
 
 ROWS = 6
+NOTABLE_WAIT_SECONDS = 60
 
 
 @page
@@ -36,7 +40,7 @@ def overview(request: PageRequest) -> HttpResponse:
     previous = pyramid(cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at, columns=ledger)
     context.update(
         figures=pyramid_figures(current, previous, frame.range.previous_words),
-        answer=answer_words(current, context, frame),
+        answer=answer_words(current, context, frame, _longest_wait(request, frame)),
         changes=_changes(request, frame),
         ended=_ended(request, frame),
     )
@@ -56,12 +60,24 @@ def _now(request: PageRequest, frame: Frame) -> dict[str, Any]:
         "waiting_gpus": sum(gpus for _, _, gpus in reasons),
         "reasons": [(code, reason_word(code), workloads) for code, workloads, _ in reasons],
         "rows": queue_rows(user=user, cluster=frame.cluster, limit=ROWS),
+        "closed": hosts_closed(cluster=frame.cluster),
+        "all_seen": user.is_site_wide,
         "running": running_now(user=user, cluster=frame.cluster, limit=ROWS),
         "now": frame.now,
     }
 
 
-def answer_words(current: Any, now: dict[str, Any], frame: Frame) -> str:
+def _longest_wait(request: PageRequest, frame: Frame) -> str:
+    """The project that waited longest for its first starts, of those that the person sees; none if nobody waited."""
+    paths = dict(projects_visible(user=request.user).order_by().values_list("pk", "path"))
+    samples = wait_samples(start=frame.start_at, end=frame.now, cluster=frame.cluster)
+    waits = waits_by_project(samples, paths)
+    p90 = {path: nearest_rank(each, 90) or 0 for path, each in waits.items()}
+    longest = max(sorted(p90), key=lambda path: p90[path], default="")
+    return longest if len(p90) > 1 and p90[longest] >= NOTABLE_WAIT_SECONDS else ""
+
+
+def answer_words(current: Any, now: dict[str, Any], frame: Frame, longest: str = "") -> str:
     """The page's answer: how much of what was owed was delivered, and how the cluster stands."""
     if not now["gpus"]:
         return f"{frame.cluster.name} has no hosts yet"
@@ -70,8 +86,26 @@ def answer_words(current: Any, now: dict[str, Any], frame: Frame) -> str:
     else:
         percent = percent_words(round(current.impact * PPM))
         owed = f"Projects got {percent} of the GPU-hours they were owed in the {frame.range.words}"
-    waits = "nothing waits" if not now["waiting"] else f"{now['waiting']:,} {'wait' if now['waiting'] > 1 else 'waits'}"
-    return f"{owed}; {now['busy']:,} of {now['gpus']:,} GPUs work and {waits}"
+    waited = f"; {longest} waited longest" if longest else ""
+    return f"{owed}{waited}. Now {now['busy']:,} of {now['gpus']:,} GPUs work, {waiting_words(now)}{closed_words(now)}"
+
+
+def waiting_words(now: dict[str, Any]) -> str:
+    """`12 workloads wait`; said to be a part where the person does not see all."""
+    whose = "" if now["all_seen"] else " of your projects"
+    if not now["waiting"]:
+        return "nothing waits" if now["all_seen"] else f"nothing{whose} waits"
+    one = now["waiting"] == 1
+    return f"{now['waiting']:,} workload{'' if one else 's'}{whose} wait{'s' if one else ''}"
+
+
+def closed_words(now: dict[str, Any]) -> str:
+    """Hosts that take no new work, by name while they are few."""
+    closed = now["closed"]
+    if len(closed) == 1:
+        name, state = closed[0]
+        return f"; {name} is {STATE_WORDS[state].lower()}"
+    return f"; {len(closed)} hosts take no new work" if closed else ""
 
 
 def _changes(request: PageRequest, frame: Frame) -> Sequence[BudgetChange]:

@@ -9,6 +9,7 @@ from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import PAGE_ROWS, Listing, choice, page_number
 from portal.dashboard.pages import PageRequest, page
 from portal.dashboard.reasons import REASON_WORDS, reason_word
+from portal.dashboard.selectors import hosts_closed
 from portal.projects.selectors import project_by_path, projects_visible
 from portal.workloads.selectors import queue_reasons, queue_rows, queue_waiting
 
@@ -44,5 +45,6 @@ def _queue(request: PageRequest) -> dict[str, Any]:
         "reason_words": REASON_WORDS,
         "chosen": {"project": path, "author": found["author"], "reason": found["reason_code"]},
         "filtered": bool(path or found["author"] or found["reason_code"]),
+        "closed_hosts": hosts_closed(cluster=frame.cluster) if frame.cluster else [],
         "now": frame.now,
     }

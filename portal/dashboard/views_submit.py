@@ -3,11 +3,12 @@
 from typing import Any
 
 from django.contrib import messages
+from django.core.exceptions import NON_FIELD_ERRORS
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from portal.clusters.models import Cluster
-from portal.common.errors import Conflict, NotFound, Refused
+from portal.common.errors import Conflict, Forbidden, NotFound, Refused, Unavailable
 from portal.common.units import DurationError, duration_parse
 from portal.dashboard.forms import SubmitForm, errors_into, submit_initial
 from portal.dashboard.frame import frame_of
@@ -16,7 +17,7 @@ from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, projects_submittable
 from portal.scheduling.preview import Preview, submission_preview
 from portal.workloads.selectors import workload_visible
-from portal.workloads.services import workload_submit
+from portal.workloads.services import submission_problems, workload_submit
 
 COUNT_MOST = 1_048_576
 
@@ -28,18 +29,29 @@ def submit(request: PageRequest) -> HttpResponse:
     clusters = [cluster.name for cluster in frame_of(request).clusters]
     if request.method == "POST":
         form = SubmitForm(request.POST, projects=projects, clusters=clusters)
-        if form.is_valid() and (answer := _submitted(request, form)):
+        if not form.is_valid():
+            _rules_into(request, form)
+        elif answer := _submitted(request, form):
             return answer
     else:
         form = SubmitForm(initial=_initial(request), projects=projects, clusters=clusters)
     context = {"form": form, "has_projects": bool(projects), "has_clusters": bool(clusters), **_effect(request, form)}
-    return render(request, "dashboard/submit.html", context, status=400 if form.errors else 200)
+    return render(request, "dashboard/submit.html", context, status=_status(form))
+
+
+def _rules_into(request: PageRequest, form: SubmitForm) -> None:
+    """What the rules say of the fields whose shape is right stands beside what is wrong with the shape of others."""
+    given, wrong = form.readable()
+    if not given.get("project"):
+        return
+    if problems := submission_problems(author=request.user, given=given, left_out=wrong):
+        errors_into(form, Refused.many(problems), SubmitForm.RENAMED)
 
 
 def _submitted(request: PageRequest, form: SubmitForm) -> HttpResponse | None:
     try:
         workload, created = workload_submit(author=request.user, now=frame_of(request).now, **form.body())
-    except (Refused, NotFound, Conflict) as error:
+    except (Refused, NotFound, Conflict, Unavailable) as error:
         errors_into(form, error, SubmitForm.RENAMED)
         return None
     if created:
@@ -47,6 +59,12 @@ def _submitted(request: PageRequest, form: SubmitForm) -> HttpResponse | None:
     else:
         messages.warning(request, f"This form was sent before: workload {workload.pk} is the one that it made.")
     return redirect("dashboard:workload", workload_id=workload.pk)
+
+
+def _status(form: SubmitForm) -> int:
+    if form.has_error(NON_FIELD_ERRORS, Unavailable.code):
+        return Unavailable.status
+    return 400 if form.errors else 200
 
 
 def _initial(request: PageRequest) -> dict[str, Any]:
@@ -85,6 +103,9 @@ def _effect_of(request: PageRequest, values: dict[str, Any]) -> dict[str, Any]:
     cluster = next((c for c in frame.clusters if c.name == values["cluster"]), frame.cluster)
     if project is None or cluster is None or not replicas or not gpus_per_replica or seconds is None:
         return {"preview": None}
+    given = {"replicas": replicas, "gpus_per_replica": gpus_per_replica, "min_runtime_seconds": seconds}
+    if refusals := _refusals(request, project, str(values["cluster"] or ""), given):
+        return {"preview": None, "refusals": refusals}
     found = _preview(cluster, project, replicas * gpus_per_replica, seconds, frame.now)
     may_run = bool(values["allow_unallocated"]) and bool(values["resumable"])
     return {
@@ -93,6 +114,16 @@ def _effect_of(request: PageRequest, values: dict[str, Any]) -> dict[str, Any]:
         "effect_project": project,
         "seconds": seconds,
     }
+
+
+def _refusals(request: PageRequest, project: Project, cluster: str, given: dict[str, Any]) -> list[str]:
+    """Why it would be refused as it stands; what is not filled in yet is no reason."""
+    asked = {**given, "project": project.path, "clusters": [cluster] if cluster else []}
+    try:
+        problems = submission_problems(author=request.user, given=asked, left_out={"command", "script"})
+    except Forbidden as forbidden:
+        return [forbidden.detail]
+    return [problem.detail for problem in problems]
 
 
 def _preview(cluster: Cluster, project: Project, gpus: int, seconds: int, now: Any) -> Preview:

@@ -8,23 +8,25 @@ from django.contrib import messages
 from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.timezone import localtime
 
 from portal.common.errors import Refused
 from portal.common.units import moment_of
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import choice, listing_of
 from portal.dashboard.pages import PageRequest, action, page
-from portal.dashboard.selectors import active_standings, attempt_stories, states_in_words
+from portal.dashboard.selectors import active_standings, attempt_stories, hosts_closed, states_in_words
 from portal.dashboard.timeline import timeline_of
 from portal.projects.selectors import project_by_path, projects_visible, user_may
 from portal.workloads.models import Workload
-from portal.workloads.selectors import log_size, workload_log, workload_visible, workloads_visible
+from portal.workloads.selectors import events_told, log_size, workload_log, workload_visible, workloads_visible
 from portal.workloads.services import FINAL_STATES, workload_cancel
 
 TAIL_BYTES = 65_536
 EVENTS_SHOWN = 200
 REPLICAS_SHOWN = 64
 LEGEND = ("wait", "held", "protected", "funded", "unallocated", "stopping", "refunded")
+PLAIN_WORD = re.compile(r"[\w@%+=:,./{}\[\]~^-]+")
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -71,7 +73,7 @@ def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
     stories = attempt_stories(workload=found, now=now)
     latest = stories[-1] if stories else None
     timeline = timeline_of(submitted_at=found.submitted_at, ended_at=found.ended_at, stories=stories, now=now)
-    events = list(found.events.select_related("actor", "attempt").order_by("-pk")[:EVENTS_SHOWN])
+    events = events_told(workload=found, user=request.user, limit=EVENTS_SHOWN)
     return {
         "workload": found,
         "stories": stories,
@@ -80,6 +82,7 @@ def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
         "timeline": timeline,
         "charged": sum(story.charged_gpu_seconds for story in stories),
         "protection_seconds": _protection(latest, now),
+        "closed_hosts": hosts_closed(cluster=frame_of(request).cluster) if _lacks_hosts(found) else [],
         "events": events,
         "reserved": _reserved(found),
         "is_final": found.state in FINAL_STATES,
@@ -87,11 +90,21 @@ def _workload(request: PageRequest, found: Workload) -> dict[str, Any]:
         "shows_values": may_end,
         "legend_keys": [key for key in LEGEND if any(key == bar.key for line in timeline.lines for bar in line.bars)],
         "replicas": range(min(found.replicas, REPLICAS_SHOWN)) if found.replicas > 1 else (),
-        "command": shlex.join(found.command),
+        "command": command_words(found.command),
+        "last_hosts": list(dict.fromkeys(host for host, _, _ in latest.places)) if latest else [],
         "clusters": list(found.clusters.values_list("name", flat=True)),
         "now": now,
         **_log(request, found, stories),
     }
+
+
+def _lacks_hosts(found: Workload) -> bool:
+    return found.state == "pending" and found.reason_code == "no_schedulable_host"
+
+
+def command_words(command: list[str]) -> str:
+    """Its words with the quotes that they need, and no more: as it would be typed."""
+    return " ".join(word if PLAIN_WORD.fullmatch(word) else shlex.quote(word) for word in command)
 
 
 def _reserved(found: Workload) -> dict[str, Any] | None:
@@ -152,15 +165,20 @@ def workload_output(request: PageRequest, workload_id: int) -> HttpResponse:
     return response
 
 
+def _clock(request: PageRequest) -> str:
+    """The time in the site's zone: a message that stays on a page says when it was true."""
+    return f"{localtime(frame_of(request).now):%H:%M}"
+
+
 @action
 def workload_end(request: PageRequest, workload_id: int) -> HttpResponse:
     """Cancel it."""
     found = workload_visible(user=request.user, workload_id=workload_id)
     cancelled = workload_cancel(workload=found, actor=request.user, now=frame_of(request).now)
     if cancelled.state == "cancelled":
-        messages.success(request, "It is cancelled.")
+        messages.success(request, f"Workload {workload_id} was cancelled at {_clock(request)}.")
     elif cancelled.state in FINAL_STATES:
         messages.warning(request, "It had ended before it could be cancelled.")
     else:
-        messages.success(request, "It is told to stop; its GPUs are free when its host says so.")
+        messages.success(request, f"Workload {workload_id} was told to stop at {_clock(request)}.")
     return redirect("dashboard:workload", workload_id=workload_id)

@@ -3,6 +3,7 @@
 import sys
 
 from portal.launcher.errors import LaunchError
+from portal.launcher.host_users import broker_user_add
 from portal.launcher.launch import launch
 from portal.launcher.management import manage
 from portal.launcher.options import options_read
@@ -14,9 +15,12 @@ def main() -> int:
     try:
         if sys.argv[1:2] == ["manage"]:
             manage(options_read(), sys.argv[2:])
-        if sys.argv[1:]:
-            raise LaunchError(f"There is no {sys.argv[1]!r}; leave it out, or say: manage COMMAND")
-        launch(options_read())
+        if sys.argv[1:2] == ["broker-user"] and len(sys.argv) == 3:
+            broker_user_add(options_read(), sys.argv[2])
+        elif sys.argv[1:]:
+            raise LaunchError("say nothing more to start, or: manage COMMAND..., or: broker-user HOST")
+        else:
+            launch(options_read())
     except LaunchError as error:
         say(f"make run: {error}")
         return 1

@@ -207,7 +207,7 @@ class Folder:
         """A secret as hexadecimal text, made at its first use."""
         path = self.secrets / name
         if not path.exists():
-            partial = path.with_name(f"{name}.new")
+            partial = path.with_name(f"{path.name}.new")
             partial.unlink(missing_ok=True)
             partial.touch(mode=0o600)
             partial.write_text(secrets.token_hex(size_bytes))

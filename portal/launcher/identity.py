@@ -72,12 +72,19 @@ def service_identity() -> Identity:
 
 def name_check(uid: int) -> None:
     """PostgreSQL refuses a user without a name."""
+    if not has_name(uid):
+        raise LaunchError(
+            f"User {uid} has no name on this machine and PostgreSQL needs one; start as a user that `id -un` can name."
+        )
+
+
+def has_name(uid: int) -> bool:
+    """Whether the machine knows a name for the user."""
     try:
         pwd.getpwuid(uid)
     except KeyError:
-        raise LaunchError(
-            f"User {uid} has no name on this machine and PostgreSQL needs one; start as a user that `id -un` can name."
-        ) from None
+        return False
+    return True
 
 
 def user_name(uid: int) -> str:
@@ -103,13 +110,17 @@ def folder_owner_become(folder: Path) -> None:
 
 def owner_able_check(folder: Path, owner: Identity) -> None:
     """The folder's owner must be able to run what root can: Python and source may lie in a folder closed to others."""
-    name_check(owner.uid)
+    way_out = f"to run as root, chown -R root {folder}, or name another folder: make run DATA_DIR=/path/to/folder"
+    if not has_name(owner.uid):
+        raise LaunchError(
+            f"DATA_DIR {folder} belongs to user {owner.uid}, who has no name on this machine, and PostgreSQL needs "
+            f"one; {way_out}"
+        )
     source = Path(__file__).resolve().parents[2]
     code = "import importlib.util, portal.launcher; assert importlib.util.find_spec('django')"
     if not owner.can_run([sys.executable, "-c", code], cwd=source):
         name = user_name(owner.uid)
         raise LaunchError(
             f"DATA_DIR {folder} belongs to {name}, who can't run {sys.executable} in {source}; put the project where "
-            f"{name} can read it, or, to run as root, chown -R root {folder} or name another folder: "
-            "make run DATA_DIR=/path/to/folder"
+            f"{name} can read it, or, {way_out}"
         )

@@ -16,7 +16,8 @@ from types import FrameType
 from portal.launcher import table
 from portal.launcher.errors import LaunchError
 from portal.launcher.folder import Folder
-from portal.launcher.host import agent_environment, host_init, host_init_wait, host_user
+from portal.launcher.host import agent_environment, host_init, host_init_wait
+from portal.launcher.host_users import host_users
 from portal.launcher.identity import Identity, folder_owner_become, own_identity, service_identity
 from portal.launcher.logs import last_line, log_bound, log_open
 from portal.launcher.migrations import migrations_note, migrations_pending
@@ -88,7 +89,7 @@ def bring_up(options: Options, services: Services, listener: int, began_at: floa
     folder = services.folder
     for log in folder.logs.glob("*.log"):
         log_bound(log)
-    services_start(services, hosts=[host_user(folder)])
+    services_start(services, hosts=host_users(folder))
     supervisor = Supervisor(services, folder.logs)
     services_keep(supervisor, services)
     identity = portal_identity(folder)

@@ -1,6 +1,7 @@
 """Valkey on a unix socket, with a user for the portal and one for each host."""
 
 import hashlib
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,6 +32,11 @@ class BrokerUser(NamedTuple):
     name: str
     password: str
     rules: str
+
+    def words(self) -> list[str]:
+        """What ACL SETUSER is told: the password as a hash, and the rules, those in brackets as one word each."""
+        digest = hashlib.sha256(self.password.encode()).hexdigest()
+        return ["reset", "on", f"#{digest}", *re.findall(r"\([^)]*\)|\S+", self.rules)]
 
 
 @dataclass(frozen=True)
@@ -125,12 +131,7 @@ class Valkey:
 
     def client(self) -> "redis.Redis":
         """A connection as the launcher's own user."""
-        return redis.Redis(
-            unix_socket_path=str(self.socket),
-            username=LAUNCHER_USER,
-            password=self.launcher_password,
-            retry=Retry(NoBackoff(), 0),
-        )
+        return client_of(self.socket, LAUNCHER_USER, self.launcher_password)
 
     def ready_wait(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until it answers, also through reading a long log of what it kept."""
@@ -152,8 +153,12 @@ class Valkey:
 
 def user_line(user: BrokerUser) -> str:
     """One line of the list of users; the password is kept as a hash."""
-    digest = hashlib.sha256(user.password.encode()).hexdigest()
-    return f"user {user.name} reset on #{digest} {user.rules}\n"
+    return f"user {user.name} {' '.join(user.words())}\n"
+
+
+def client_of(socket: Path, user: str, password: str) -> "redis.Redis":
+    """A connection that says at once when nobody answers, and is not tried again."""
+    return redis.Redis(unix_socket_path=str(socket), username=user, password=password, retry=Retry(NoBackoff(), 0))
 
 
 def broker_url(socket: Path, user: str, password: str) -> str:

@@ -104,3 +104,20 @@ def names_hint(names: list[str]) -> str:
         return "You belong to no project: ask a lead to add you."
     more = ", …" if len(names) > NAMES_IN_A_MESSAGE else ""
     return f"You may see: {', '.join(names[:NAMES_IN_A_MESSAGE])}{more}."
+
+
+def project_at(*, path: str) -> Project:
+    """The project of a path, for the system itself; or an error that names those there are."""
+    project = None if "\0" in path else Project.objects.filter(path=path).first()
+    if project is None:
+        paths = ", ".join(Project.objects.order_by("path").values_list("path", flat=True)[:20]) or "none yet"
+        raise NotFound(f"There is no project {path[:200]!r}. The projects are: {paths}.", attr="project")
+    return project
+
+
+def user_named(*, username: str) -> User:
+    """The person of a user name, or an error."""
+    user = None if "\0" in username else User.objects.filter(username=username).first()
+    if user is None:
+        raise NotFound(f"There is nobody called {username[:150]!r}; user_create makes people.", attr="username")
+    return user

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from portal.clusters.health import NOT_FREED, host_unhealthy
 from portal.clusters.models import Host
-from portal.clusters.services import host_unhealthy
 from portal.common.bulk import rows_update
 from portal.common.units import moment_of
 from portal.scheduling.lifecycle import Stop, attempt_begin, attempt_end, attempts_locked, attempts_stop, is_held
@@ -111,7 +111,7 @@ class Applier:
                 if host is None:
                     self.applied.stale += 1
                 else:
-                    host_unhealthy(host=host, cause=self.words.text(action.reason), now=self.step.now)
+                    host_unhealthy(host=host, cause=self.words.text(action.reason), code=NOT_FREED, now=self.step.now)
 
     def give_up(self, actions: list[types.GiveUp]) -> None:
         """They never ran: requeued if they only waited for GPUs, else told to stop as failed to start (R4)."""

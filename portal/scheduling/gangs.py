@@ -25,7 +25,7 @@ def gang_follow(
 
     `statuses` are the gang's replicas on all hosts, as far as they were heard of, by number.
     """
-    _statuses_note(step, attempt, host, hearing, statuses)
+    statuses_note(step, attempt, host, hearing, statuses)
     heard = [statuses[replica] for replica in sorted(statuses)]
     if attempt.state == AttemptState.ASSIGNED and _all_ran(attempt, heard):
         attempt_running(step, attempt)
@@ -35,9 +35,10 @@ def gang_follow(
         _release_freed(step, attempt, heard)
 
 
-def _statuses_note(
+def statuses_note(
     step: Round, attempt: Attempt, host: Host, hearing: Hearing, statuses: dict[int, ReplicaStatus]
 ) -> None:
+    """What the host says of the gang's replicas on it, as rows; `statuses` follow."""
     running, exited = hearing.running.get(attempt.pk, set()), hearing.exited.get(attempt.pk, {})
     lost, starting = hearing.lost.get(attempt.pk, set()), hearing.starting.get(attempt.pk, set())
     news = sorted({*running, *exited, *lost, *starting})
@@ -89,7 +90,10 @@ def _cause_of(bad: list[ReplicaStatus]) -> Outcome:
 
 
 def _failure_words(status: ReplicaStatus) -> str:
-    what = f"exited with {status.exit_code}" if status.exit_code is not None else "was lost"
+    if status.exit_code is None and status.detail in LOST_DETAILS:
+        return f"Replica {status.replica} was lost: its host no longer has it. The attempt is over."
+    without_code = "was lost" if status.running_at is not None else "did not start"
+    what = without_code if status.exit_code is None else f"exited with {status.exit_code}"
     detail = f" ({status.detail.rstrip('.')})" if status.detail else ""
     return f"Replica {status.replica} {what}{detail}: the attempt is over."
 

@@ -112,3 +112,8 @@ def _hear_one(
 def attempts_unknown(said: dict[Key, Said], here: dict[Key, str]) -> set[int]:
     """Attempts that the host speaks of and should not have: told once more, it drops them."""
     return {attempt for attempt, _ in said} - {attempt for attempt, _ in here}
+
+
+def attempts_alive(said: dict[Key, Said], here: dict[Key, str]) -> set[int]:
+    """Attempts that still live on the host and should not be there."""
+    return {key[0] for key, one in said.items() if one.state != EXITED and key not in here}

@@ -5,6 +5,7 @@ Each step changes the attempt, its claims, the ledger and its workload together.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Q
 from django.db.models.functions import Lower
@@ -85,7 +86,11 @@ def attempt_running(step: Round, attempt: Attempt) -> None:
 
 @dataclass(frozen=True)
 class Stop:
-    """Warn an attempt, to be killed after its grace time: for whom, or why."""
+    """Warn an attempt, to be killed after its grace time: for whom, or why.
+
+    `text` is what everybody may read who sees the attempt; `named_text` names other projects, those with the ids
+    `named_projects`, and is for who may see all of them.
+    """
 
     attempt: Attempt
     cause: Outcome
@@ -93,6 +98,8 @@ class Stop:
     taker: Attempt | None = None
     code: str = ""
     text: str = ""
+    named_text: str = ""
+    named_projects: tuple[int, ...] = ()
 
 
 def attempts_stop(step: Round, stops: Sequence[Stop]) -> None:
@@ -103,8 +110,11 @@ def attempts_stop(step: Round, stops: Sequence[Stop]) -> None:
         attempt.stopping_at = step.now
         attempt.stop_grace_seconds, attempt.stop_cause, attempt.taker = stop.grace_seconds, stop.cause, stop.taker
         words = stop.text or f"Told to stop ({stop.cause.label.lower()})."
-        text = f"{words} Killed after {duration_words(stop.grace_seconds)} at the latest."
-        step.note(attempt, "stopping", code=stop.code or stop.cause, text=text, grace_seconds=stop.grace_seconds)
+        killed = f"Killed after {duration_words(stop.grace_seconds)} at the latest."
+        data: dict[str, Any] = {"grace_seconds": stop.grace_seconds}
+        if stop.named_text:
+            data |= {"named_text": f"{stop.named_text} {killed}", "named_projects": stop.named_projects}
+        step.note(attempt, "stopping", code=stop.code or stop.cause, text=f"{words} {killed}", **data)
     attempts = [stop.attempt for stop in stops]
     rows_update(attempts, STOP_FIELDS)
     segments_apply_many(turns=[Turn(attempt, step.now, Standing.STOPPING) for attempt in attempts])

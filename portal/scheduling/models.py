@@ -68,6 +68,22 @@ class BalanceSample(models.Model):
         return f"{self.project} on {self.cluster} at {self.at:%F %T}"
 
 
+class ReportsProbe(models.Model):
+    """The portal's own message through the reports' queue: what its last passage through broker and receiver proves.
+
+    All that hosts had pushed before `sent_at` was taken in by `passed_at`. `unbroken_since`: from then on the probes
+    came through one after the other, so that a host's silence is the host's.
+    """
+
+    sequence = models.BigIntegerField()
+    sent_at = models.DateTimeField()
+    passed_at = models.DateTimeField()
+    unbroken_since = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"probe of {self.sent_at:%F %T}, passed at {self.passed_at:%F %T}"
+
+
 class ReservationEnd(models.TextChoices):
     STARTED = "started", "Started"
     CANCELLED = "cancelled", "Cancelled"

@@ -77,8 +77,12 @@ def report_take(envelope: Any) -> None:
     """Verify and apply in one transaction: a kill in between leaves the sequence where it was."""
     from portal.clusters.models import Host
     from portal.scheduling.observe import report_apply
+    from portal.scheduling.probe import probe_take
 
     checked = messages.envelope_shape(envelope)
+    if checked["action"] == messages.PROBE_ACTION:
+        probe_take(envelope, now=timezone.now())
+        return
     with transaction.atomic():
         host = Host.objects.select_for_update(no_key=True).filter(name=checked["host"], retired_at__isnull=True).first()
         if host is None or host.public_key is None:

@@ -5,6 +5,7 @@ import binascii
 from typing import Any, cast
 
 from portal.common.messages import (
+    FAULT_KINDS,
     LOG_CHUNK_BYTES,
     REPORT_LOG_BYTES,
     REPORT_LOG_CHUNKS,
@@ -24,21 +25,37 @@ BODY_FLAGS = ("simulated", "separates_users")
 BODY_FIELDS = {*BODY_TEXTS, *BODY_FLAGS, "gpus", "desired_sequence", "replicas", "logs"}
 REPLICA_FIELDS = {"attempt", "replica", "state", "exit_code", "detail", "checkpointed_ago_seconds"}
 LOG_FIELDS = {"attempt", "replica", "offset", "data"}
+FAULT_FIELDS = {"gpu", "kind"}
+FAULTS_MAX = 64
 STATES = ("starting", "running", "exited")
 
 
 def report_checked(body: Any) -> ReportBody:
     """The report, if every field is there and within its bounds."""
-    fields_require(body, BODY_FIELDS, "A report")
+    # A report names faults only where there are some.
+    fields_require(
+        body, {*BODY_FIELDS, "faults"} if isinstance(body, dict) and "faults" in body else BODY_FIELDS, "A report"
+    )
     for name, limit in BODY_TEXTS.items():
         require(text(body[name], limit), f"{name} must be a text of at most {limit} characters")
     for name in BODY_FLAGS:
         require(isinstance(body[name], bool), f"{name} must be true or false")
     require(whole(body["gpus"], 1, GPUS_MAX), f"gpus must be a whole number from 1 to {GPUS_MAX}")
     require(whole(body["desired_sequence"], 0, SEQUENCE_MAX), "desired_sequence must be a whole number")
+    faults_check(body.get("faults", []))
     replicas_check(body["replicas"])
     logs_check(body["logs"])
     return cast(ReportBody, body)
+
+
+def faults_check(faults: Any) -> None:
+    """Each faulty GPU once, with a kind that is known."""
+    require(isinstance(faults, list) and len(faults) <= FAULTS_MAX, f"faults must be a list of at most {FAULTS_MAX}")
+    for entry in faults:
+        fields_require(entry, FAULT_FIELDS, "A fault")
+        require(whole(entry["gpu"], 0, GPUS_MAX - 1), "a fault's gpu must be an index")
+        require(entry["kind"] in FAULT_KINDS, f"a fault's kind must be one of {', '.join(FAULT_KINDS)}")
+    require(len({entry["gpu"] for entry in faults}) == len(faults), "a GPU's fault is listed twice")
 
 
 def replicas_check(replicas: Any) -> None:

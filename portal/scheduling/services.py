@@ -7,14 +7,17 @@ from datetime import datetime, timedelta
 from time import perf_counter
 
 from django.db import transaction
-from django.db.models import Q
 
 from portal.clusters.models import Cluster, Host
+from portal.clusters.policies import POLICY_SETTINGS
+from portal.clusters.selectors import policies_of
 from portal.clusters.services import host_silent
 from portal.common.units import whole_second
 from portal.scheduling.apply import Applied, decision_apply
 from portal.scheduling.balances import balances_save
 from portal.scheduling.dispatch import hosts_tell
+from portal.scheduling.drain import drains_carry_out
+from portal.scheduling.gone import gone_carry_out
 from portal.scheduling.models import Pass
 from portal.scheduling.reservations import reservations_close, reservations_tell
 from portal.scheduling.round import Round, Tell, cluster_clock, pass_lock_try, state_lock
@@ -28,7 +31,7 @@ from scheduler.types import Code, Decision, InvariantBroken, Policy, Snapshot, S
 
 logger = logging.getLogger(__name__)
 
-HOST_GONE_SECONDS = 60
+HOST_GONE_LEAST_SECONDS = POLICY_SETTINGS["host_gone_seconds"].least
 
 
 @dataclass
@@ -49,8 +52,9 @@ class Timing:
 
 @transaction.atomic
 def pass_run(*, cluster: Cluster, now: datetime, tell: Tell = hosts_tell) -> Pass | None:
-    """1. Lock the cluster: busy means that another pass is under way (None). 2. Read the clock. 3. Carry out cancels
-    and timeouts. 4. Snapshot. 5. Decide. 6. Check. 7. Apply. 8. Hosts are told after the commit.
+    """1. Lock the cluster: busy means that another pass is under way (None). 2. Read the clock. 3. End what ran on
+    hosts that are gone, carry out cancels and timeouts, empty closed hosts. 4. Snapshot. 5. Decide. 6. Check.
+    7. Apply. 8. Hosts are told after the commit.
 
     All rows are written in this one transaction: a kill between any two steps leaves nothing half-written. A decision
     that breaks an invariant is not applied: the pass records why.
@@ -62,7 +66,9 @@ def pass_run(*, cluster: Cluster, now: datetime, tell: Tell = hosts_tell) -> Pas
         return None
     wanted = whole_second(now)
     step = Round(cluster, whole_second(cluster_clock(cluster, wanted)))
+    gone_carry_out(step)
     orders_carry_out(step)
+    drains_carry_out(step)
     reservations_close(step)
     record = Pass(cluster=cluster, now_at=step.now, clock_step_back_seconds=_step_back_seconds(cluster, wanted))
     _decide_and_apply(step, record)
@@ -113,9 +119,16 @@ def _applied(step: Round, decision: Decision) -> Applied:
 
 
 def hosts_silence_note(*, now: datetime) -> Collection[int]:
-    """Hosts unheard for a minute take no new work until they are heard again; nothing on them is ended for silence."""
-    unheard = Q(last_heard_at__lt=now - timedelta(seconds=HOST_GONE_SECONDS))
-    silent = list(Host.objects.filter(unheard, retired_at=None, silent_at=None))
+    """Hosts unheard for a while (policy) take no new work until they are heard again. Only what `gone_carry_out`
+    knows to be gone is ended: silence may be the portal's own."""
+    heard = Host.objects.filter(last_heard_at__isnull=False, retired_at=None, silent_at=None).select_related("cluster")
+    candidates = list(heard.filter(last_heard_at__lt=now - timedelta(seconds=HOST_GONE_LEAST_SECONDS)))
+    policies = policies_of(clusters={host.cluster for host in candidates}) if candidates else {}
+    silent = [host for host in candidates if _is_unheard(host, policies[host.cluster_id]["host_gone_seconds"], now)]
     for host in silent:
         host_silent(host=host, now=whole_second(now))
     return [host.pk for host in silent]
+
+
+def _is_unheard(host: Host, seconds: int, now: datetime) -> bool:
+    return host.last_heard_at is not None and host.last_heard_at < now - timedelta(seconds=seconds)

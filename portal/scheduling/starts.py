@@ -189,7 +189,9 @@ def _stops(prepared: Iterable[Prepared], attempts: dict[int, Attempt], words: Wo
             grace_seconds=preempt.grace_seconds,
             taker=one.attempt,
             code=words.code(preempt.reason),
-            text=words.text(preempt.reason),
+            text=words.text_unnamed(preempt.reason),
+            named_text=words.text(preempt.reason),
+            named_projects=words.other_projects(preempt.reason),
         )
         for one in prepared
         for preempt in one.group.preempts

@@ -10,6 +10,7 @@ from portal.clusters.models import Cluster
 from portal.common.messages import PASS_ALL_TASK, PASS_TASK, pass_request
 from portal.common.units import whole_second
 from portal.scheduling.dispatch import hosts_due, hosts_tell
+from portal.scheduling.probe import probe_send
 from portal.scheduling.services import hosts_silence_note, pass_run
 from portal.scheduling.stops import timeouts_ahead
 
@@ -20,9 +21,10 @@ BUSY_AGAIN_SECONDS = 1
 
 @shared_task(name=PASS_ALL_TASK)  # type: ignore[untyped-decorator] # Celery has no types
 def pass_all() -> None:
-    """A pass over every cluster, and one at each timeout that ends before the next; who is silent is noted, and who
-    was told long ago is told again."""
+    """The portal sends itself a probe; who is silent is noted; a pass over every cluster, and one at each timeout that
+    ends before the next; who was told long ago is told again."""
     now = timezone.now()
+    probe_send(now)
     hosts_silence_note(now=now)
     for cluster in Cluster.objects.filter(paused_at=None):
         try:

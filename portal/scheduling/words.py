@@ -7,7 +7,7 @@ from typing import Any
 from portal.clusters.models import Cluster, Host
 from portal.common.units import moment_of
 from portal.projects.models import Project
-from scheduler.explain import words
+from scheduler.explain import words, words_unnamed
 from scheduler.types import Code, Reason
 
 # Where the portal's word is another than the core's; the core's own stands in the data.
@@ -17,6 +17,11 @@ CODES = {
     Code.FULL_OF_PROTECTED: "cluster_full_protected",
     Code.NO_HOST_OF_SIZE: "no_host_of_that_size",
 }
+# The root has no budget above it: it funds from the part of the cluster that it granted to no project below.
+FUNDED_BY = (Code.FUNDED, Code.RECOVERED)
+NO_BUDGET, OWN_PART = " (no budget)", ", from what it granted to no project below it"
+# The numbers of a reason that say another project than the one that it is told to.
+OTHERS = ("taker_project",)
 PLACE = re.compile(r"<(project|host|workload|attempt|at) (\d+)>")
 
 
@@ -41,7 +46,19 @@ class Words:
     def text(self, reason: Reason) -> str:
         """The sentence, with names and moments."""
         said = words(reason)
+        if reason.code in FUNDED_BY and "balance_ppm" not in reason.as_dict():
+            said = said.replace(NO_BUDGET, OWN_PART)
         return PLACE.sub(self._name, said) if "<" in said else said
+
+    def text_unnamed(self, reason: Reason) -> str:
+        """The sentence for who may not see the other projects that the reason speaks of."""
+        said = words_unnamed(reason)
+        return PLACE.sub(self._name, said) if "<" in said else said
+
+    def other_projects(self, reason: Reason) -> tuple[int, ...]:
+        """The ids of the other projects that `text` names."""
+        numbers = reason.as_dict()
+        return tuple(numbers[name] for name in OTHERS if name in numbers)
 
     def data(self, reason: Reason) -> dict[str, Any]:
         """The numbers, and the core's own code."""

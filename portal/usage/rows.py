@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from portal.common.units import moment_of
 from portal.projects.models import User
+from portal.usage.models import Segment
 from portal.usage.selectors import charged_by_workload
 from portal.workloads.models import Attempt, GpuClaim, Standing, Workload, WorkloadState
 
@@ -103,9 +104,19 @@ def attempts_of(*, workload_ids: list[int]) -> dict[int, list[dict[str, Any]]]:
         Attempt.objects.filter(workload_id__in=workload_ids).order_by("workload_id", "number").values(*ATTEMPT_FIELDS)
     )
     hosts = hosts_of(attempt_ids=[row["id"] for row in rows])
+    before = standings_before_stopping(attempt_ids=[row["id"] for row in rows if row["standing"] == Standing.STOPPING])
     for row in rows:
-        found[row["workload_id"]].append(_attempt_row(row, hosts[row["id"]]))
+        found[row["workload_id"]].append(_attempt_row(row, hosts[row["id"]], before.get(row["id"])))
     return found
+
+
+def standings_before_stopping(*, attempt_ids: list[int]) -> dict[int, str]:
+    """How attempts that were told to stop stood until then, from the ledger; without those that never had GPUs."""
+    if not attempt_ids:
+        return {}
+    segments = Segment.objects.filter(attempt_id__in=attempt_ids).exclude(standing=Standing.STOPPING)
+    latest = segments.order_by("attempt_id", "-start_at").distinct("attempt_id")
+    return dict(latest.values_list("attempt_id", "standing"))
 
 
 def hosts_of(*, attempt_ids: list[int]) -> dict[int, list[dict[str, Any]]]:
@@ -122,11 +133,12 @@ def hosts_of(*, attempt_ids: list[int]) -> dict[int, list[dict[str, Any]]]:
     return answer
 
 
-def _attempt_row(row: dict[str, Any], hosts: list[dict[str, Any]]) -> dict[str, Any]:
+def _attempt_row(row: dict[str, Any], hosts: list[dict[str, Any]], before: str | None) -> dict[str, Any]:
     hidden = {"id", "workload_id", "cluster__name", "reason_code", "reason_text"}
     return {
         **{name: value for name, value in row.items() if name not in hidden},
         "cluster": row["cluster__name"],
+        "standing_before_stopping": before,
         "protected_until": _protected_until(row),
         "reason": reason_of(row),
         "hosts": hosts,

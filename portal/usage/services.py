@@ -1,11 +1,11 @@
-"""The ledger's only writer: segments open, turn to another standing, close.
+"""The ledger's only writer: segments open, turn to another standing, close, and are given back after a fault.
 
 Every moment is cut to its whole second. A protected segment that outlives its contract is written exactly:
 protected up to running_at + minimum runtime, funded from there on, however late somebody asks (R4). A moment
 before a segment's start, after a step back of the clock, counts as no time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from portal.common.units import whole_second
 from portal.projects.models import Project
 from portal.projects.selectors import ancestor_paths
 from portal.usage.models import Segment
+from portal.usage.refunds import Fault, Piece, merged, pieces_faulted
 from portal.workloads.models import Attempt, Standing
 
 OPENED = """
@@ -126,37 +127,25 @@ def _segment_turn(segment: Segment, turn: Turn, changes: _Changes) -> None:
     at = max(whole_second(turn.at), segment.start_at)
     pieces = _pieces(segment, at, contract_end(turn.attempt))
     if turn.standing is not None:
-        pieces.append((at, None, turn.standing))
-    merged = _merged([piece for piece in pieces if piece[0] != piece[1]])
-    if not merged:
+        pieces.append(Piece(at, None, turn.standing))
+    wanted = merged(piece for piece in pieces if piece.start_at != piece.end_at)
+    if not wanted:
         changes.empty.append(segment.pk)
         return
-    (_, first_end, first_standing), *rest = merged
+    (_, first_end, first_standing), *rest = wanted
     if (segment.end_at, segment.standing) != (first_end, first_standing):
         segment.end_at, segment.standing = first_end, first_standing
         changes.updated.append(segment)
     changes.created += [_continued(segment, *piece) for piece in rest]
 
 
-Piece = tuple[datetime, datetime | None, str]
-
-
 def _pieces(segment: Segment, at: datetime, boundary: datetime | None) -> list[Piece]:
     """The open segment's time up to `at`, cut where its protection ended."""
     start = segment.start_at
     if segment.standing != Standing.PROTECTED or boundary is None or boundary >= at:
-        return [(start, at, segment.standing)]
+        return [Piece(start, at, segment.standing)]
     cut = max(boundary, start)
-    return [(start, cut, Standing.PROTECTED), (cut, at, Standing.FUNDED)]
-
-
-def _merged(pieces: list[Piece]) -> list[Piece]:
-    merged: list[Piece] = []
-    for start, end, standing in pieces:
-        if merged and merged[-1][2] == standing:
-            start = merged.pop()[0]
-        merged.append((start, end, standing))
-    return merged
+    return [Piece(start, cut, Standing.PROTECTED), Piece(cut, at, Standing.FUNDED)]
 
 
 def _continued(segment: Segment, start: datetime, end: datetime | None, standing: str) -> Segment:
@@ -166,3 +155,44 @@ def _continued(segment: Segment, start: datetime, end: datetime | None, standing
         if field.attname not in {"id", "start_at", "end_at", "standing"}
     }
     return Segment(**kept, start_at=start, end_at=end, standing=standing)
+
+
+@transaction.atomic
+def segments_fault(*, attempt: Attempt, fault: Fault, lost_hosts: Collection[int]) -> int:
+    """After a fatal fault (R15): on hosts that are lost the attempt's time ends with it, elsewhere it is stopping from
+    then on, and charged time since the last checkpoint is given back. Returns the GPU-seconds that are refunded."""
+    fault = Fault(whole_second(fault.at), whole_second(fault.refund_since), fault.refund_seconds)
+    by_host: dict[int, list[Segment]] = {}
+    for segment in Segment.objects.select_for_update().filter(attempt=attempt).order_by("host", "start_at"):
+        by_host.setdefault(segment.host_id, []).append(segment)
+    boundary, refunded = contract_end(attempt), 0
+    for host, segments in by_host.items():
+        past = [piece for segment in segments for piece in _pieces_written(segment, fault.at, boundary)]
+        wanted = pieces_faulted(past, fault, lost=host in lost_hosts)
+        _segments_rewrite(segments, wanted)
+        refunded += segments[0].gpus * (_refunded_seconds(wanted) - _refunded_seconds(past))
+    return refunded
+
+
+def _pieces_written(segment: Segment, at: datetime, boundary: datetime | None) -> list[Piece]:
+    """A segment as pieces, an open one cut where its protection ended if that is before `at`."""
+    if segment.end_at is not None:
+        return [Piece(segment.start_at, segment.end_at, segment.standing)]
+    known = max(at, segment.start_at)
+    past = [piece for piece in _pieces(segment, known, boundary) if piece.start_at != piece.end_at]
+    return [*past, Piece(known, None, past[-1].standing if past else segment.standing)]
+
+
+def _segments_rewrite(segments: Sequence[Segment], wanted: Sequence[Piece]) -> None:
+    """Rows that stay as they are stay; the others are written anew, so that none overlaps another meanwhile."""
+    kept = {Piece(row.start_at, row.end_at, row.standing): row.pk for row in segments}
+    Segment.objects.filter(pk__in={pk for piece, pk in kept.items() if piece not in set(wanted)}).delete()
+    rows_insert([_continued(segments[0], *piece) for piece in wanted if piece not in kept])
+
+
+def _refunded_seconds(pieces: Iterable[Piece]) -> int:
+    return sum(
+        int((end - start).total_seconds())
+        for start, end, standing in pieces
+        if standing == Standing.REFUNDED and end is not None
+    )

@@ -5,17 +5,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from portal.clusters.filters import HostFilter
 from portal.clusters.models import Host, HostState
 from portal.clusters.selectors import hosts_installed
 from portal.clusters.serializers import HostSerializer
 from portal.common.apis import Rows, RowsView, RowView, row_or_404
+from portal.common.units import whole_second
 from portal.workloads.models import AttemptState, GpuClaim
+from portal.workloads.selectors import hosts_empty_at
 
 FIELDS = (
     "id", "name", "cluster__name", "state", "state_cause", "gpus", "gpu_model", "simulated", "separates_users",
-    "topology_block", "cordoned_at", "cordon_reason", "last_heard_at", "agent_version",
+    "topology_block", "cordoned_at", "cordon_reason", "ready_at", "last_heard_at", "agent_version",
 )  # fmt: skip
 
 
@@ -48,8 +51,9 @@ class HostDetail(RowView):
 
 
 def host_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Answers, with what is occupied and held in two queries for all."""
+    """Answers, with what is occupied and held, and until when, in three queries for all."""
     occupied, held = claims_counted(row["id"] for row in rows)
+    empty_at = hosts_empty_at(host_ids=[row["id"] for row in rows], now=whole_second(timezone.now()))
     answers = []
     for row in rows:
         answer = {name: value for name, value in row.items() if name != "cluster__name"}
@@ -62,6 +66,7 @@ def host_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "occupied_gpus": occupied[row["id"]],
                 "held_gpus": held[row["id"]],
                 "free_gpus": free,
+                "empty_at": empty_at.get(row["id"]),
             }
         )
     return answers

@@ -21,7 +21,9 @@ class WorkloadFilter(django_filters.FilterSet):  # type: ignore[misc]
     project = django_filters.CharFilter(method="project_filter", label="That project and all below it: path or id.")
     cluster = django_filters.CharFilter(method="cluster_filter", label="Workloads that accept that cluster.")
     author = django_filters.CharFilter(field_name="author__username", label="The author's user name.")
-    name = django_filters.CharFilter(lookup_expr="icontains", label="The name holds that text.")
+    name = django_filters.CharFilter(
+        lookup_expr="istartswith", label="The name begins with that text, in capitals or not."
+    )
     submitted_after = MomentFilter(
         parameter="submitted_after", field_name="submitted_at", lookup_expr="gte", label="Submitted then or later."
     )

@@ -3,9 +3,10 @@
 from django.conf import settings
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
-from django.contrib.postgres.indexes import GistIndex
+from django.contrib.postgres.indexes import GistIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper
 
 from portal.clusters.models import Cluster, Host
 from portal.projects.models import Project
@@ -68,6 +69,8 @@ class Workload(models.Model):
             models.Index(fields=["author", "-id"], name="workload_by_author"),
             models.Index(fields=["state", "-id"], name="workload_by_state"),
             models.Index(fields=["ended_at"], name="workload_ended", condition=Q(ended_at__isnull=False)),
+            # The start of a name. An index of its trigrams, for its middle, makes a pass's writes seven times slower.
+            models.Index(OpClass(Upper("name"), name="text_pattern_ops"), name="workload_by_name_start"),
             # Whose a gang is and how large, for ranges over all attempts, without a look at the row.
             models.Index(fields=["id"], include=["project", "replicas", "gpus_per_replica"], name="workload_gang"),
             models.Index(

@@ -1,7 +1,8 @@
 """Reading workloads: who sees which, the queue in order, the output."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import BigIntegerField, Case, Count, F, Q, QuerySet, Sum, Value, When
@@ -12,7 +13,16 @@ from portal.clusters.models import Cluster
 from portal.common.errors import NotFound
 from portal.projects.models import Project, User
 from portal.projects.selectors import projects_visible
-from portal.workloads.models import Attempt, LogChunk, Workload, WorkloadState
+from portal.workloads.models import (
+    Attempt,
+    AttemptState,
+    GpuClaim,
+    LogChunk,
+    Standing,
+    Workload,
+    WorkloadEvent,
+    WorkloadState,
+)
 
 LOG_BYTES_MAX = 1_048_576
 
@@ -54,6 +64,19 @@ def workload_visible(*, user: User, workload_id: int) -> Workload:
     return workload
 
 
+def events_told(*, workload: Workload, user: User, limit: int) -> list[WorkloadEvent]:
+    """The workload's latest events, newest first, in the words that the person may read: other projects are named
+    only to who sees them."""
+    events = list(workload.events.select_related("actor", "attempt").order_by("-pk")[:limit])
+    named = {project for event in events for project in event.data.get("named_projects", ())}
+    if named:
+        seen = set(projects_visible(user=user).filter(pk__in=named).values_list("pk", flat=True))
+        for event in events:
+            if event.data.get("named_text") and seen.issuperset(event.data["named_projects"]):
+                event.text = event.data["named_text"]
+    return events
+
+
 def queue_waiting(
     *,
     user: User,
@@ -75,12 +98,14 @@ def queue_waiting(
 
 def queue_ordered(*, workloads: QuerySet[Workload]) -> QuerySet[Workload]:
     """As the scheduler considers them: what is starting, then the queue by position, then what has none,
-    then the unallocated queue, which counts its positions for itself (R8); ties by first submit."""
+    then the unallocated queue, which counts its positions for itself (R8), then what doesn't wait; ties by first
+    submit."""
     position = Cast(KeyTextTransform("position", "reason"), BigIntegerField())
     return workloads.annotate(
         position=position,
         gpus_ahead=Cast(KeyTextTransform("gpus_ahead", "reason"), BigIntegerField()),
         band=Case(
+            When(~Q(state=WorkloadState.PENDING), then=Value(4)),
             When(reason_code__in=("held", "starting"), then=Value(0)),
             When(reason_code__in=("unallocated_queue", "unallocated_cap"), then=Value(3)),
             When(reason__has_key="position", then=Value(1)),
@@ -167,3 +192,37 @@ def workload_log(
 ) -> bytes:
     """The bytes of `log_read`."""
     return log_read(workload=workload, attempt=attempt, replica=replica, offset=offset, limit=limit).data
+
+
+def hosts_empty_at(*, host_ids: Iterable[int], now: datetime) -> dict[int, datetime]:
+    """When each host is empty if it takes no new attempts from now on: the latest end of what is protected there.
+
+    A contract that has not begun yet counts as beginning now; what nothing protects leaves at once. A host on which
+    nothing is, is left out.
+    """
+    claims = GpuClaim.objects.filter(host__in=list(host_ids)).exclude(attempt__state=AttemptState.ENDED)
+    rows = claims.filter(Q(occupied__upper_inf=True) | Q(held__upper_inf=True)).order_by()
+    moments: dict[int, datetime] = {}
+    for host, *contract in rows.values_list("host", *(f"attempt__{name}" for name in CONTRACT_FIELDS)).distinct():
+        moments[host] = max(_protected_until(*contract, now=now), moments.get(host, now))
+    return moments
+
+
+CONTRACT_FIELDS = ("pk", "standing", "running_at", "min_runtime_seconds", "stopping_at", "stop_grace_seconds")
+
+
+def _protected_until(
+    _: int,
+    standing: str,
+    running_at: datetime | None,
+    min_runtime_seconds: int,
+    stopping_at: datetime | None,
+    stop_grace_seconds: int,
+    *,
+    now: datetime,
+) -> datetime:
+    if stopping_at is not None:
+        return stopping_at + timedelta(seconds=stop_grace_seconds)
+    if standing == Standing.PROTECTED:
+        return (running_at or now) + timedelta(seconds=min_runtime_seconds)
+    return now

@@ -68,6 +68,9 @@ class AttemptSerializer(serializers.Serializer[Any]):
     cluster = serializers.CharField()
     state = serializers.ChoiceField(choices=AttemptState.choices)
     standing = serializers.ChoiceField(choices=Standing.choices)
+    standing_before_stopping = serializers.ChoiceField(
+        choices=Standing.choices, allow_null=True, help_text="How it stood until it was told to stop; null: not told."
+    )
     express = serializers.BooleanField()
     min_runtime_seconds = serializers.IntegerField()
     queued_at = serializers.DateTimeField()

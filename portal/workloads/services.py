@@ -10,6 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from portal.clusters.models import Cluster
+from portal.common.availability import broker_require
 from portal.common.errors import CommonsError, Conflict, FieldError, Forbidden, NotFound, Refused
 from portal.common.messages import pass_request
 from portal.common.services import audit_record
@@ -52,8 +53,8 @@ def workload_submit(
 ) -> tuple[Workload, bool]:
     """Queue a workload; returns it and whether it is new.
 
-    All wrong fields are refused together. The same key with the same body gives the first workload again,
-    with another body it is a conflict.
+    All wrong fields are refused together; nothing is saved while the broker is away. The same key with the same body
+    gives the first workload again, with another body it is a conflict.
     """
     body: dict[str, Any] = {
         "project": project.path if isinstance(project, Project) else project,
@@ -74,6 +75,7 @@ def workload_submit(
     if first := _first_with_key(author, idempotency_key, digest):
         return first, False
     found, accepted = _checked(author, {**body, "idempotency_key": idempotency_key})
+    broker_require()
     now = whole_second(now)
     try:
         # Only a key can be there already: without one there is nothing to go back for.

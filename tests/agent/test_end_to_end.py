@@ -25,6 +25,8 @@ from portal.launcher.services import Services
 from portal.launcher.valkey import BrokerUser, broker_url
 from portal.launcher.waiting import until
 from portal.scheduling.dispatch import hosts_tell
+from portal.scheduling.models import ReportsProbe
+from portal.scheduling.probe import probe_send
 from portal.scheduling.transport import sequence_next
 from portal.usage.services import segments_open
 from portal.workloads.models import Attempt, AttemptState, LogChunk, ReplicaStatus
@@ -221,6 +223,13 @@ def test_a_desired_state_becomes_a_process_and_its_output_and_end_come_back(worl
     attempt.refresh_from_db()
     assert (attempt.state, attempt.exit_code) == (AttemptState.ENDED, 4)
     world.wait(lambda: not list((world.folder / "agent" / "attempts").iterdir()), "the record's end")
+
+
+def test_the_portals_own_probe_comes_through_broker_and_receiver(world: World):
+    assert probe_send(timezone.now())
+    assert not ReportsProbe.objects.exists()
+    world.receiver_start()
+    world.wait(ReportsProbe.objects.exists, "the probe's passage")
 
 
 def test_agent_and_receiver_find_the_broker_again_and_the_workload_runs_on(world: World):

@@ -64,7 +64,10 @@ def test_a_desired_state_is_no_report():
         verify(signed(action="desired"))
 
 
-@pytest.mark.parametrize("envelope", [None, [], "x", {}, {**signed(), "more": 1}, {**signed(), "sequence": True}])
+@pytest.mark.parametrize(
+    "envelope",
+    [None, [], "x", {}, {**signed(), "more": 1}, {**signed(), "sequence": True}, {**signed(), "host": "vm\0"}],
+)
 def test_what_has_not_the_shape_is_refused(envelope):
     with pytest.raises(messages.Malformed):
         verify(envelope)

@@ -1,6 +1,6 @@
 """Lists of the API: what they show, to whom, filtered and paged, in how many queries."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -8,8 +8,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from portal.clusters.health import host_ready
+from portal.clusters.services import host_cordon
+from portal.common.units import whole_second
 from portal.scheduling.models import Balance
-from portal.workloads.models import Standing
+from portal.workloads.models import Standing, Workload
 from tests.api.support import Lab, attrs_of, client_of, problem_require
 from tests.factories import (
     START,
@@ -88,6 +91,23 @@ def test_a_host_shows_what_is_occupied_held_and_free(lab: Lab, member: APIClient
     attempt_make(workload=running, hosts=[lab.host])
     row = member.get("/api/v1/hosts/node-1/").json()
     assert (row["gpus"], row["occupied_gpus"], row["held_gpus"], row["free_gpus"]) == (8, 3, 0, 5)
+
+
+def test_a_host_shows_when_its_last_protection_ends_and_since_when_it_is_ready_for_repair(
+    lab: Lab, member: APIClient
+) -> None:
+    now = whole_second(timezone.now())
+    for minimum, standing in ((3600, "protected"), (7200, "protected"), (90_000, "unallocated")):
+        workload = workload_make(project=lab.nlp, cluster=lab.cluster, min_runtime_seconds=minimum)
+        attempt_make(workload=workload, hosts=[lab.host], standing=standing, decided_at=now)
+    row = member.get("/api/v1/hosts/node-1/").json()
+    assert datetime.fromisoformat(row["empty_at"]) == now + timedelta(seconds=7200)
+    assert row["ready_at"] is None
+    other = host_make(cluster=lab.cluster, name="node-9")
+    host_cordon(host=other, reason="fans", actor=None, now=now)
+    host_ready(host=other, now=now)
+    row = member.get("/api/v1/hosts/node-9/").json()
+    assert (row["empty_at"], datetime.fromisoformat(row["ready_at"])) == (None, now)
 
 
 def test_a_budget_is_shown_in_every_unit(lab: Lab) -> None:
@@ -205,7 +225,7 @@ def test_a_running_workload_shows_its_attempt_its_gpus_and_its_charge(lab: Lab, 
     [
         ("/api/v1/workloads/", 7),
         ("/api/v1/projects/", 3),
-        ("/api/v1/hosts/", 5),
+        ("/api/v1/hosts/", 6),
         ("/api/v1/clusters/", 5),
         ("/api/v1/budgets/", 7),
     ],
@@ -270,3 +290,17 @@ def test_whoami_names_the_roles_and_the_token(member: APIClient) -> None:
     assert person["username"] == "mia"
     assert person["roles"] == [{"project": "lab/nlp", "role": "member"}]
     assert person["token"]["scope"] == "write"
+
+
+def test_a_workload_is_found_by_the_start_of_its_name(lab: Lab, member: APIClient) -> None:
+    for name in ("Train-1", "retrain", "train_2", "trai"):
+        workload_make(project=lab.nlp, cluster=lab.cluster, name=name)
+    found = member.get("/api/v1/workloads/", {"name": "TRAIN"}).json()["results"]
+    assert {row["name"] for row in found} == {"Train-1", "train_2"}
+
+
+def test_the_start_of_a_name_is_looked_up_in_an_index(lab: Lab) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    plan = Workload.objects.filter(name__istartswith="train").order_by().explain()
+    assert "Index Cond" in plan and "workload_by_name_start" in plan

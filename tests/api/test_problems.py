@@ -12,6 +12,7 @@ from django.utils import timezone
 from rest_framework.settings import api_settings
 from rest_framework.test import APIClient
 
+from portal.common.availability import BROKER
 from portal.projects.models import ApiToken
 from portal.workloads.models import Workload
 from tests.api.support import BODY, Lab, problem_require, token_of
@@ -34,6 +35,7 @@ def connections_forget() -> None:
     """Celery's pools are made anew at the next use, with the address of that moment."""
     current_app._pool = None
     current_app.amqp._producer_pool = None
+    BROKER.forget()
 
 
 @pytest.mark.parametrize(
@@ -135,9 +137,18 @@ def test_health_is_503_naming_the_broker_when_it_is_away(client: Client, db: Non
     assert (response.json()["broker"], response.json()["database"]) == ("away", "ok")
 
 
-def test_a_submission_is_kept_when_the_broker_is_away(
-    member: APIClient, broker_away: None, django_capture_on_commit_callbacks: Any
+def test_a_submission_is_refused_and_not_saved_when_the_broker_is_away(member: APIClient, broker_away: None) -> None:
+    response = member.post("/api/v1/workloads/", BODY, format="json")
+    assert "broker is away" in problem_require(response, 503)["detail"]
+    assert not Workload.objects.exists()
+
+
+def test_a_submission_that_was_accepted_before_is_found_again_when_the_broker_is_away(
+    member: APIClient, request: pytest.FixtureRequest
 ) -> None:
-    with django_capture_on_commit_callbacks(execute=True):
-        assert member.post("/api/v1/workloads/", BODY, format="json").status_code == 201
-    assert Workload.objects.count() == 1
+    key = {"HTTP_IDEMPOTENCY_KEY": "once"}
+    first = member.post("/api/v1/workloads/", BODY, format="json", **key)
+    request.getfixturevalue("broker_away")
+    again = member.post("/api/v1/workloads/", BODY, format="json", **key)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json()["id"] == first.json()["id"]

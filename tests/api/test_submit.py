@@ -93,11 +93,27 @@ def test_an_unknown_project_is_refused_with_those_that_the_person_may_see(member
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "5", "null", '{"replicas": NaN}', '{"priority": 1e309}', '{"a":1,"a":2}']
+    "text", ["", "{", "[]", "5", "null", "NaN", "1e309", '{"replicas": NaN}', '{"priority": 1e309}', '{"a":1,"a":2}']
 )
 def test_a_body_that_is_no_json_object_is_refused(member: APIClient, text: str) -> None:
     response = member.post("/api/v1/workloads/", text, content_type="application/json")
     problem_require(response, 400)
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e309"])
+@pytest.mark.parametrize("field", ["replicas", "name", "resumable", "command", "environment", "unknown"])
+def test_a_number_that_json_does_not_have_is_refused_on_its_field(member: APIClient, field: str, value: str) -> None:
+    text = json.dumps({**BODY, field: "HERE"}).replace('"HERE"', value)
+    problem = problem_require(member.post("/api/v1/workloads/", text, content_type="application/json"), 400)
+    assert [error["attr"] for error in problem["errors"]] == [field]
+
+
+def test_a_body_in_chunks_is_refused_for_it_would_be_read_as_empty(member: APIClient) -> None:
+    problem = problem_require(
+        member.post("/api/v1/workloads/", HTTP_TRANSFER_ENCODING="chunked", CONTENT_LENGTH=""), 411
+    )
+    assert "Content-Length" in problem["detail"]
+    assert not Workload.objects.exists()
 
 
 def test_json_nested_without_end_is_refused(member: APIClient) -> None:

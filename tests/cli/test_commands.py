@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 from typer.testing import CliRunner, Result
 
+from portal.cli.client import Client
 from portal.cli.main import app
 from portal.workloads.models import Attempt, LogChunk, Workload
 from tests.api.support import Lab, lab_make, token_of
@@ -154,6 +155,54 @@ def test_queue_shows_the_head_first_with_position_gpus_ahead_and_reason(commons:
     assert "job-1" in first and "Waiting: 8 GPUs ahead." in first
     assert "job-2" in second
     assert [row["queue"]["position"] for row in answer_of(commons("queue", "-o", "json"))] == [1, 2]
+
+
+def test_queue_reads_what_runs_and_what_waits_at_once(commons: Commons, lab: Lab, monkeypatch: Any) -> None:
+    running = workload_make(project=lab.nlp, cluster=lab.cluster, state="running")
+    waiting = workload_make(project=lab.nlp, cluster=lab.cluster)
+    asked: list[str] = []
+    get = Client.get
+
+    def counted(self: Client, path: str, **parameters: Any) -> Any:
+        asked.append(path)
+        return get(self, path, **parameters)
+
+    monkeypatch.setattr(Client, "get", counted)
+    result = commons("queue")
+    assert asked == ["workloads/"]
+    numbers = [line.split()[0] for line in result.stdout.splitlines() if "lab/nlp" in line]
+    assert numbers == [str(running.pk), str(waiting.pk)]
+
+
+def test_queue_names_the_queue_that_a_position_counts_in(commons: Commons, lab: Lab) -> None:
+    for code in ("waiting_turn", "unallocated_queue"):
+        reason = {"position": 1, "gpus_ahead": 0}
+        workload_make(project=lab.nlp, cluster=lab.cluster, name=code, reason_code=code, reason=reason)
+    lines = commons("queue").stdout.splitlines()
+    assert "QUEUE" in lines[0]
+    funded, unallocated = (line.split() for line in lines if "lab/nlp" in line)
+    assert funded[6:8] == ["funded", "1"]
+    assert unallocated[6:8] == ["unallocated", "1"]
+
+
+def test_the_end_of_a_workload_is_said_in_words(commons: Commons, lab: Lab) -> None:
+    workload = workload_make(
+        project=lab.nlp, cluster=lab.cluster, state="timed_out", ended_at=after(60), reason_text="Timed out."
+    )
+    assert f"Workload {workload.pk} has timed out." in commons("why", str(workload.pk)).stdout
+    assert "timed out" in commons("status", str(workload.pk)).stdout
+
+
+def test_status_shows_how_an_ended_attempt_stood_before_it_was_stopped(commons: Commons, lab: Lab) -> None:
+    workload = workload_make(project=lab.nlp, cluster=lab.cluster)
+    attempt = attempt_make(workload=workload, hosts=[lab.host])
+    for standing, start, end in (("protected", 0, 60), ("funded", 60, 90), ("stopping", 90, 99)):
+        segment_make(attempt=attempt, host=lab.host, start_at=after(start), end_at=after(end), standing=standing)
+    Attempt.objects.filter(pk=attempt.pk).update(
+        state="ended", standing="stopping", outcome="timed_out", ended_at=after(99)
+    )
+    row = commons("status", str(workload.pk)).stdout.splitlines()[-1]
+    assert "funded" in row and "timed out" in row and "stopping" not in row
 
 
 def test_queue_of_mine_holds_only_mine(commons: Commons, lab: Lab) -> None:

@@ -3,16 +3,15 @@
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from portal.clusters.health import host_recovered, host_unhealthy
 from portal.clusters.models import Host, HostEvent, HostSpan
 from portal.clusters.selectors import capacity_steps
 from portal.clusters.services import (
     host_cordon,
     host_heard,
-    host_recovered,
     host_register,
     host_silent,
     host_uncordon,
-    host_unhealthy,
 )
 from portal.common.errors import Forbidden, Refused
 from portal.common.models import AuditEntry

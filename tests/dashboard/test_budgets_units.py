@@ -44,6 +44,13 @@ def test_what_is_no_plain_amount_is_refused(text):
         ppm_of_percent(text)
 
 
+def test_a_unit_that_is_not_the_fields_is_refused():
+    assert ppm_of_percent("25 %") == 250_000
+    for read in (ppm_of_hours, ppm_of_gpus):
+        with pytest.raises(UnitError, match="is not a number of GPU"):
+            read("100%", Fraction(4))
+
+
 @pytest.mark.parametrize("text", ["100.000000000000000000000000000001", "101", "999999999999"])
 def test_more_than_the_whole_is_refused_however_little(text):
     with pytest.raises(UnitError):

@@ -4,15 +4,19 @@ import re
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
+from portal.clusters.health import host_ready, host_unhealthy
 from portal.clusters.models import Host
+from portal.clusters.services import host_cordon
 from portal.common.models import AuditEntry
 from portal.projects.models import ApiToken
-from portal.workloads.models import Workload
+from portal.workloads.models import Attempt, Workload
 from tests.dashboard.scene import client_of
+from tests.factories import host_make
 
 READ_PAGES = ("overview", "queue", "submit", "workloads", "hosts", "account", "search")
-ACTIONS = ("workload_end", "host_close", "host_open", "token_end")
+ACTIONS = ("workload_end", "host_close", "host_open", "host_judge", "token_end")
 
 
 def action_url(scene, name):
@@ -92,6 +96,29 @@ def test_an_operator_cordons_with_a_reason_and_gives_the_host_back(scene):
     assert Host.objects.get(pk=scene.host.pk).cordon_reason == "Fan 3"
     client.post(reverse("dashboard:host_open", args=[scene.host.name]))
     assert Host.objects.get(pk=scene.host.pk).cordoned_at is None
+
+
+def test_a_host_page_says_that_it_is_ready_for_repair_and_when_it_will_be_empty(scene):
+    client, url = client_of(scene.operator), reverse("dashboard:host", args=[scene.host.name])
+    assert "when the last protection ends" not in client.get(url).content.decode()
+    Attempt.objects.filter(workload=scene.running).update(running_at=timezone.now())
+    assert "when the last protection ends" in client.get(url).content.decode()
+    host = host_make(cluster=scene.cluster, name="gpu-02")
+    host_cordon(host=host, reason="Fan 3", actor=None, now=timezone.now())
+    host_ready(host=host, now=timezone.now())
+    assert "ready for repair since" in client.get(reverse("dashboard:host", args=["gpu-02"])).content.decode()
+    assert "ready for repair" in client.get(reverse("dashboard:hosts")).content.decode()
+
+
+def test_an_operator_gives_a_host_back_against_automation_and_lifts_that_again(scene):
+    host_unhealthy(host=scene.host, cause="GPU 3 has fallen off the bus", code="gpu_lost:3", now=timezone.now())
+    client, url = client_of(scene.operator), reverse("dashboard:host", args=[scene.host.name])
+    client.post(reverse("dashboard:host_open", args=[scene.host.name]))
+    assert "automation does not take it out for the same cause" in client.get(url).content.decode()
+    assert client_of(scene.member).post(reverse("dashboard:host_judge", args=[scene.host.name])).status_code == 403
+    client.post(reverse("dashboard:host_judge", args=[scene.host.name]))
+    assert Host.objects.get(pk=scene.host.pk).overridden_codes == []
+    assert "automation does not take it out" not in client.get(url).content.decode()
 
 
 def test_a_cordon_without_a_reason_is_refused_beside_its_field(scene):

@@ -9,13 +9,13 @@ from tests.dashboard.scene import client_of
 from tests.factories import attempt_make, host_make, workload_make
 
 PINNED = {
-    "overview": 31,  # the pyramid of this range and of the range before, and where the ledger begins
-    "queue": 6,
-    "submit": 7,
+    "overview": 34,  # the pyramid of two ranges, where the ledger begins, who waited longest, which hosts are closed
+    "queue": 7,
+    "submit": 13,  # with what the rules would refuse
     "workloads": 7,
     "workload": 13,
-    "hosts": 6,
-    "host": 7,
+    "hosts": 7,
+    "host": 8,
     "account": 5,
     "audit": 6,
     "search": 3,

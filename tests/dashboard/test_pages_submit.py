@@ -3,8 +3,10 @@
 import pytest
 from django.urls import reverse
 
+from portal.projects.models import Project
 from portal.workloads.models import Workload
 from tests.dashboard.scene import client_of
+from tests.factories import after, budget_make
 
 URL = "/submit/"
 TYPED = {
@@ -172,3 +174,49 @@ def test_the_effect_of_half_a_form_asks_for_the_rest(scene):
 
 def test_the_effect_of_an_unseen_project_tells_nothing(scene):
     assert "Fill in project" in effect(scene, project="lab/vision")
+
+
+def test_shape_errors_and_the_rules_refusals_come_together(scene):
+    page = send(scene, command="", gpus_per_replica="99", min_runtime="9h").content.decode()
+    assert "3 things to put right" in page
+    for words in ("Write the command", "the largest has 8", "between 0 s and 8 h"):
+        assert words in page
+
+
+def test_the_effect_of_what_would_be_refused_says_so_first_and_no_balance(scene):
+    balance(scene, 100, 50)
+    page = effect(scene, gpus_per_replica="99", min_runtime="9h")
+    assert "Would be refused" in page
+    assert "the largest has 8" in page
+    assert "between 0 s and 8 h" in page
+    assert "balance" not in page
+    assert "would run unallocated" not in page
+
+
+def parent_effect(scene):
+    values = {"project": "lab", "replicas": "1", "gpus_per_replica": "8", "min_runtime": "2h"}
+    return client_of(scene.lead).get("/submit/effect/", values).content.decode()
+
+
+def test_the_effect_on_a_parent_names_the_part_that_it_did_not_give_out(scene):
+    balance(scene, 100, 50)
+    page = parent_effect(scene)
+    assert "10 %</b> of its share, not given out below" in page
+    assert "No pass has measured" not in page
+
+
+def shares(scene, **burst_gpus):
+    lab = Project.objects.get(path="lab")
+    percent = {"nlp": 60, "vision": 40}
+    budget_make(cluster=scene.cluster, parent=lab, percent=percent, burst_gpus=burst_gpus, at=after(10))
+
+
+def test_a_parent_that_gave_everything_out_has_no_budget_for_its_own_work(scene):
+    shares(scene)
+    assert "has given its whole share to the projects below" in parent_effect(scene)
+
+
+def test_an_express_start_is_under_burst_caps_all_the_same(scene):
+    shares(scene, nlp=2)
+    balance(scene, 100, 200)
+    assert "may hold 2 allocated GPUs at most" in effect(scene, gpus_per_replica="4", min_runtime="5m")

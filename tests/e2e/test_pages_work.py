@@ -114,7 +114,7 @@ def test_a_running_workload_is_cancelled_after_a_question(page, sign_in, scene):
     page.get_by_role("button", name="Keep it").click()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the workload").click()
-    expect(page.get_by_text("It is told to stop")).to_be_visible()
+    expect(page.get_by_text("was told to stop at")).to_be_visible()
     assert Workload.objects.get(pk=scene.running.pk).cancelled_by == scene.member
 
 

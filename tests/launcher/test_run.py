@@ -17,7 +17,10 @@ import httpx
 import psutil
 import psycopg
 import pytest
+import redis
 
+from portal.launcher.folder import Folder
+from portal.launcher.host_users import host_users
 from portal.launcher.records import marked_processes, records_read, same_process
 from portal.launcher.waiting import until
 
@@ -253,6 +256,20 @@ def test_manage_works_on_what_runs(shared, data):
     assert ended.stdout == "ada\n"
 
 
+def test_a_further_host_is_let_onto_the_broker_and_only_to_its_own_queue(shared, data):
+    kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
+    command = [sys.executable, "-m", "portal.launcher", "broker-user", "gpu-017"]
+    told = subprocess.run(command, cwd=ROOT, env={**kept, "DATA_DIR": str(data)}, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    address = re.search(r"BROKER_URL='redis\+socket://host\.gpu-017:(\w+)@(.*)\?", told.stderr)
+    assert Path(re.search(r"PORTAL_PUBLIC_KEY_FILE='(.*)'", told.stderr)[1]).exists()
+    with redis.Redis(unix_socket_path=address[2], username="host.gpu-017", password=address[1]) as client:
+        assert client.llen("host.gpu-017") == 0
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.llen("host.gpu-018")
+    assert "host.gpu-017" in [user.name for user in host_users(Folder(data))]
+
+
 def test_a_kill_of_launcher_and_watcher_together_is_cleared_up_by_the_next_start(launch):
     started = launch.everything()
     watcher_of(launch).kill()
@@ -286,6 +303,9 @@ def sleepers() -> list[psutil.Process]:
 
 def test_a_workload_outlives_its_agent_but_not_the_launch_and_is_requeued(tmp_path):
     with launched(tmp_path / "data", DEMO="1") as launch, rest(launch) as client:
+        token = client.headers["Authorization"].split()[1]
+        exports = [f"  export COMMONS_URL={launch.address.rstrip('/')}\n", f"  export COMMONS_TOKEN={token}\n"]
+        assert [line for line in launch.lines if "export" in line] == exports
         workload = submit(client)
         assert until(lambda: state_of(client, workload) == "running", timeout_seconds=UP_SECONDS)
         (running,) = sleepers()

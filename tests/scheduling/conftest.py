@@ -8,8 +8,9 @@ import pytest
 
 from portal.clusters.models import Cluster, Host
 from portal.projects.models import Project
-from portal.scheduling.models import Pass
+from portal.scheduling.models import Pass, ReportsProbe
 from portal.scheduling.observe import report_apply
+from portal.scheduling.probe import probe_note
 from portal.scheduling.services import pass_run
 from portal.usage.models import Segment
 from portal.workloads.models import Attempt, AttemptState, GpuClaim, Workload
@@ -77,6 +78,12 @@ class Lab:
             **body,
         }
         report_apply(host=fresh, report=report, now=after(at), tell=self.tell)  # type: ignore[arg-type]
+
+    def hear_itself(self, since: int, until: int) -> None:
+        """The portal's own probes come through broker and receiver, one every ten seconds."""
+        for at in range(since, until + 1, 10):
+            last = ReportsProbe.objects.first()
+            probe_note(last, sequence=int(after(at).timestamp() * 1000), now=after(at))
 
     def all_run(self, at: int) -> None:
         """Every host says that all that was assigned to it runs."""

@@ -154,6 +154,7 @@ def test_a_running_workload_that_is_cancelled_gets_its_grace_time_uncharged(lab:
 def test_a_gang_that_is_not_running_in_ten_minutes_has_failed_to_start(lab: Lab) -> None:
     workload = lab.submit(minimum=600)
     lab.make_pass(0)
+    lab.report(lab.hosts[0], 598)
     lab.make_pass(599)
     assert attempt_of(workload).state == AttemptState.ASSIGNED
     lab.make_pass(601)

@@ -4,8 +4,9 @@ from typing import Any
 
 from portal.clusters.models import HostState
 from portal.workloads.models import Attempt, AttemptState, GpuClaim, Outcome, Standing, WorkloadState
+from portal.workloads.selectors import events_told
 from portal.workloads.services import workload_cancel
-from tests.factories import after
+from tests.factories import after, user_make
 from tests.scheduling.conftest import Lab, attempt_of, fresh, seconds
 
 
@@ -28,6 +29,27 @@ def test_victims_are_told_to_stop_and_their_gpus_are_held_for_the_taker(lab: Lab
         assert (victim.state, victim.taker_id, victim.stop_grace_seconds) == (AttemptState.STOPPING, taker.pk, 10)
     assert GpuClaim.objects.filter(attempt=taker, held__upper_inf=True, occupied=None).count() == 16
     assert fresh(taker.workload).reason_code == "held"
+
+
+def test_a_victim_reads_who_took_its_gpus_only_where_it_may_see_that_project(lab: Lab) -> None:
+    victim, _ = full_of_unallocated(lab)
+    taker = taker_of(lab)
+    outsider = user_make(project=lab.vision)
+    told = {user: events_told(workload=victim.workload, user=user, limit=1)[0].text for user in (outsider, lab.author)}
+    assert told[outsider].startswith(
+        "Stopped for work of another project of higher balance: it ran unallocated in lab/v"
+    )
+    assert "nlp" not in told[outsider] and str(taker.workload_id) not in told[outsider]
+    assert told[lab.author].startswith(f"Stopped for workload {taker.workload_id} of lab/nlp (balance ")
+    assert all(text.endswith("Killed after 10 s at the latest.") for text in told.values())
+
+
+def test_what_is_kept_of_a_preemption_names_nobody_in_its_text(lab: Lab) -> None:
+    victim, _ = full_of_unallocated(lab)
+    taker_of(lab)
+    event = victim.workload.events.get(kind="stopping")
+    assert "nlp" not in event.text
+    assert event.data["named_projects"] == [lab.nlp.pk]
 
 
 def test_a_preempted_attempt_is_occupied_and_not_charged_until_its_host_says_that_it_is_gone(lab: Lab) -> None:

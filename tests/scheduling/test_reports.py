@@ -101,11 +101,12 @@ def test_a_host_cannot_speak_of_attempts_on_other_hosts(lab: Lab) -> None:
 
 def test_an_attempt_that_a_rebooted_host_no_longer_has_is_requeued(lab: Lab) -> None:
     attempt = lab.start(0, gpus=8, minimum=600)
+    lab.report(lab.hosts[0], 25, running=[(attempt, 0)])
     lab.report(lab.hosts[0], 30, boot_id="another boot")
     workload = fresh(attempt.workload)
     assert fresh(attempt).outcome == Outcome.HOST_FAILED
     assert (workload.state, workload.queued_at, workload.submitted_at) == (WorkloadState.PENDING, after(30), after(0))
-    assert lab.ledger(attempt) == [(Standing.PROTECTED, 0, 30)]
+    assert lab.ledger(attempt) == [(Standing.REFUNDED, 0, 25)]
 
 
 def test_what_is_not_resumable_ends_as_a_host_failure(lab: Lab) -> None:
@@ -154,6 +155,29 @@ def test_checkpoints_are_measured_on_the_servers_clock_and_never_go_back(lab: La
     for at, ago, expected in ((100, 40, 60), (110, 80, 60), (200, 5, 195)):
         lab.report(lab.hosts[0], at, replicas=[{**said, "checkpointed_ago_seconds": ago}])
         assert seconds(fresh(attempt).checkpointed_at) == expected
+
+
+def test_a_host_has_never_fewer_gpus_than_attempts_have_there(lab: Lab) -> None:
+    attempt = lab.start(0, gpus=5)
+    host = attempt.claims.all()[0].host
+    lab.report(host, 20, running=[(attempt, 0)], gpus=2)
+    assert fresh(host).gpus == 5
+    lab.report(host, 30, exited={(attempt, 0): 0}, gpus=2)
+    lab.report(host, 40, gpus=2)
+    assert fresh(host).gpus == 2
+
+
+def test_a_host_cannot_make_up_a_million_gpus(lab: Lab) -> None:
+    lab.report(lab.hosts[0], 20, gpus=1_048_576)
+    assert fresh(lab.hosts[0]).gpus == 1024
+
+
+def test_a_host_that_was_registered_larger_keeps_its_gpus(lab: Lab) -> None:
+    Host.objects.filter(pk=lab.hosts[0].pk).update(gpus=4096)
+    lab.report(lab.hosts[0], 20, gpus=4096)
+    assert fresh(lab.hosts[0]).gpus == 4096
+    lab.report(lab.hosts[0], 30, gpus=5000)
+    assert fresh(lab.hosts[0]).gpus == 4096
 
 
 def test_a_report_without_news_takes_no_lock_and_few_queries(lab: Lab, django_assert_max_num_queries: Any) -> None:

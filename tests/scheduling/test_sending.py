@@ -13,6 +13,8 @@ from portal.clusters.models import Host
 from portal.common import messages
 from portal.common.units import whole_second
 from portal.scheduling.dispatch import hosts_tell
+from portal.scheduling.models import ReportsProbe
+from portal.scheduling.probe import probe_send
 from portal.scheduling.receiver import report_take
 from portal.scheduling.services import pass_run
 from portal.scheduling.transport import signing_key
@@ -77,6 +79,41 @@ def test_a_started_attempt_reaches_its_host_signed_and_its_report_comes_back() -
     assert taken(host)[-1]["body"] == []
 
 
+def reports_taken() -> list[messages.Envelope]:
+    """What lies in the reports' queue, oldest first."""
+    found = []
+    with current_app.connection_for_read() as connection:
+        client = connection.default_channel.client
+        while (raw := client.rpop(messages.REPORTS_QUEUE)) is not None:
+            found.append(json.loads(base64.b64decode(json.loads(raw)["body"]))[0][0])
+    return found
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_probe_goes_through_the_broker_and_its_passage_is_kept() -> None:
+    reports_taken()
+    now = timezone.now()
+    assert probe_send(now)
+    (envelope,) = reports_taken()
+    report_take(envelope)
+    probe = ReportsProbe.objects.get()
+    assert probe.sent_at == whole_second(now) <= probe.passed_at
+    assert probe.unbroken_since == probe.passed_at
+    with pytest.raises(messages.OldSequence):
+        report_take(envelope)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_but_the_portal_can_send_a_probe() -> None:
+    key = messages.private_key(messages.key_make())
+    forged = messages.envelope_sign(
+        key=key, host=messages.PORTAL_NAME, sequence=2**50, action=messages.PROBE_ACTION, body={}
+    )
+    with pytest.raises(messages.WrongSignature):
+        report_take(forged)
+    assert not ReportsProbe.objects.exists()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_only_the_newest_telling_waits_for_a_host_that_was_away() -> None:
     lab = Lab(hosts=1)
@@ -92,6 +129,7 @@ def test_a_broker_that_is_away_stops_no_pass(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(messages, "envelope_send", away)
     lab = Lab(hosts=1)
+    assert not probe_send(timezone.now())
     workload = lab.submit()
     pass_run(cluster=lab.cluster, now=after(0))
     assert fresh(workload).reason_code == "starting"

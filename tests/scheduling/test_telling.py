@@ -108,6 +108,12 @@ def test_reasons_name_projects_hosts_and_moments(lab: Lab) -> None:
     assert words.text(silent).startswith("lab-0 has not freed the GPUs of attempt 5")
 
 
+def test_what_the_root_funds_is_said_without_a_budget_that_it_can_not_have(lab: Lab) -> None:
+    funded = reason(Code.FUNDED, project=lab.root.pk, gpus=1, min_runtime_seconds=60)
+    said = Words(lab.cluster).text(funded)
+    assert said == "Started: lab funds it, from what it granted to no project below it."
+
+
 @pytest.mark.parametrize("code", list(Code))
 def test_every_code_of_the_core_has_one_in_the_portal(lab: Lab, code: Code) -> None:
     assert Words(lab.cluster).code(reason(code)) in {

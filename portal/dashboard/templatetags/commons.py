@@ -242,6 +242,24 @@ def reason_word(code: str) -> str:
 
 
 @register.filter
+def place_free(text: str) -> str:
+    """A reason without position and GPUs ahead, which stand in columns of their own."""
+    return reasons.place_free(text)
+
+
+@register.filter
+def local_moments(text: str) -> str:
+    """A reason with its moments in the site's zone."""
+    return reasons.local_moments(text)
+
+
+@register.filter
+def queue_band(row: Any) -> str:
+    """The heading under which a waiting workload stands."""
+    return reasons.band_words(row.reason_code, row.position)
+
+
+@register.filter
 def tenth(value: str) -> str:
     """A position of a 1000 wide picture as percent."""
     return f"{float(value) / 10:.2f}"
@@ -271,6 +289,24 @@ def clock(value: datetime) -> SafeString:
 def kind_words(kind: str) -> str:
     """`cancel_requested` as people read it."""
     return kind.replace("_", " ").capitalize()
+
+
+DONE = {"cancel": "cancelled", "set": "set", "end": "ended", "login": "signed in"}
+THINGS = {"apitoken": "API token", "budgetchange": "", "hostkey": "host key"}
+
+
+@register.filter
+def action_words(action: str) -> str:
+    """`budget_change_create` as what was done: `Budget change created`."""
+    *what, verb = action.split("_")
+    done = DONE.get(verb) or (f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+    return " ".join([*what, done]).capitalize().replace("Api ", "API ")
+
+
+@register.filter
+def thing_words(kind: str) -> str:
+    """What kind of thing an audit entry is about."""
+    return THINGS.get(kind, kind)
 
 
 @register.simple_tag

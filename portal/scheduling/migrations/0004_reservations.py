@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("clusters", "0003_host_silent_at"),
-        ("scheduling", "0002_room_for_updates"),
+        ("scheduling", "0003_reports_probe"),
         ("workloads", "0004_read_by_range"),
     ]
 
