@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from portal.scheduling.models import Reservation, ReservationEnd
 from portal.scheduling.replay.contracts import contracts_draw
 from portal.scheduling.replay.report import Report, nearest_rank, report_make
 from portal.scheduling.replay.run import Replay, grid
@@ -56,6 +58,23 @@ def test_preempted_work_resumes_and_the_ledger_still_agrees() -> None:
     assert outcomes == [Outcome.PREEMPTED, Outcome.SUCCEEDED, Outcome.SUCCEEDED]
     assert Segment.objects.filter(standing="stopping").count() == 2
     assert replay.works[Attempt.objects.earliest("pk").workload_id].saved_seconds == 3600
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_gang_starts_by_the_time_that_was_kept_for_it_and_nothing_is_violated() -> None:
+    """Lower priorities hold both hosts; passes are made when the time comes, though nothing else happens then."""
+    jobs = [
+        job(1, at=0, seconds=30_000, minimum=3000),
+        job(2, at=0, seconds=30_000, minimum=6000),
+        replace(job(3, at=600, seconds=900, gpus=16, minimum=900), priority=5),
+    ]
+    _, report = replay_of(jobs, hosts=2, end=20_000)
+    kept = Reservation.objects.get()
+    attempt = Attempt.objects.get(workload=kept.workload)
+    assert (kept.end, attempt.outcome, kept.ended_at) == (ReservationEnd.STARTED, Outcome.SUCCEEDED, attempt.decided_at)
+    assert attempt.decided_at <= kept.at
+    assert (report.violations, report.preempted) == (0, 2)
+    assert report.ledger_gpu_seconds == report.occupancy_gpu_seconds
 
 
 @pytest.mark.django_db(transaction=True)
