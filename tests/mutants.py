@@ -1,0 +1,506 @@
+"""The ways in which `tests.mutations` breaks R1 to R16, and the test files that should see each.
+
+Data for a script: a line of code that occurs once, what is put in its place, and what that means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RULES = (
+    *(f"R{number}" for number in range(1, 9)),
+    *("R9a", "R9b", "R9c"),
+    *(f"R{number}" for number in range(10, 17)),
+)
+"""Every rule that must have a mutant; R9 has three licences."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule broken in one place."""
+
+    rule: str
+    breaks: str  # what it makes of the rule
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    @property
+    def needs_portal(self) -> bool:
+        """Its tests need Django and a database; those of `tests/scheduler` need neither."""
+        return any(not test.startswith("tests/scheduler/") for test in self.tests)
+
+
+def _core(rule: str, breaks: str, file: str, old: str, new: str, *tests: str) -> Mutant:
+    files = tuple(f"tests/scheduler/test_{test}.py" for test in tests)
+    return Mutant(rule, breaks, f"scheduler/{file}.py", old, new, files)
+
+
+def _portal(rule: str, breaks: str, file: str, old: str, new: str, test: str) -> Mutant:
+    return Mutant(rule, breaks, f"portal/{file}.py", old, new, (f"tests/{test}.py",))
+
+
+MUTANTS = (
+    _core(
+        "R1",
+        "a parent's own part is all of it, whatever its children hold",
+        "balance",
+        "steps.append((at, max(PPM - sum(present.values()), 0)))",
+        "steps.append((at, PPM))",
+        "r01_budgets",
+    ),
+    _core(
+        "R1",
+        "a share is of the cluster, not of the parent's share",
+        "balance",
+        "shares[node] = shares[tree.parent[node]] * value_at(",
+        "shares[node] = value_at(",
+        "r01_budgets",
+    ),
+    _portal(
+        "R1",
+        "children may be given more than 100 %",
+        "budgets/services",
+        "    if total <= PPM:\n",
+        "    if total <= 2 * PPM:\n",
+        "budgets/test_budgets",
+    ),
+    _core(
+        "R2",
+        "the quota is not scaled up for time without a schedulable GPU",
+        "balance",
+        "(total * window.seconds, scale * capacity.seconds)",
+        "(total, scale)",
+        "r02_balance",
+    ),
+    _core(
+        "R2",
+        "nothing counts of the time before a first budget",
+        "balance",
+        "return [(at - policy.first_budget_seconds, share), *steps]",
+        "return steps",
+        "r02_balance",
+    ),
+    _core(
+        "R2",
+        "minimum runtimes that are still to run are not in the usage",
+        "usage",
+        "return np.where(counted, np.maximum(contract - served, 0), 0)",
+        "return np.where(counted, 0, 0)",
+        "r02_balance",
+    ),
+    _core(
+        "R2",
+        "a project without a share now is funded from its past",
+        "balance",
+        "never = top == 0 or self.shares[node] == 0",
+        "never = top == 0",
+        "r02_balance",
+    ),
+    _core(
+        "R3",
+        "segments are rounded down to minutes",
+        "usage",
+        "(rows.end_at - rows.start_at) * rows.gpus)",
+        "(rows.end_at - rows.start_at) // 60 * 60 * rows.gpus)",
+        "r03_usage",
+    ),
+    _core(
+        "R3",
+        "work that is stopping is charged on",
+        "board",
+        "is_allocated(facts.attempts.standing), window)",
+        "facts.attempts.standing != Standing.UNALLOCATED, window)",
+        "r03_usage",
+    ),
+    _core(
+        "R4",
+        "protection lasts a second longer than the minimum runtime",
+        "facts",
+        "(ends_at <= facts.now)",
+        "(ends_at < facts.now)",
+        "r04_protected",
+    ),
+    _core(
+        "R4",
+        "protected work can be taken",
+        "board",
+        "np.flatnonzero(unallocated | (facts.standing == Standing.FUNDED))",
+        "np.flatnonzero(unallocated | find_allocated(facts))",
+        "r04_protected",
+        "r09_licences",
+    ),
+    _core(
+        "R4",
+        "a gang that does not run is never given up",
+        "facts",
+        "started & (attempts.segments_at + limit <= facts.now)",
+        "started & (attempts.segments_at > facts.now)",
+        "r04_protected",
+    ),
+    _core(
+        "R5",
+        "past its minimum runtime work lapses whatever its balance",
+        "effects",
+        "unfunded = ~board.limits().solvent[attempts.project[rows]]",
+        "unfunded = np.ones(len(rows), dtype=bool)",
+        "r05_r06_standings",
+    ),
+    _core(
+        "R6",
+        "work of a spent project never lapses",
+        "effects",
+        "unfunded = ~board.limits().solvent[attempts.project[rows]]",
+        "unfunded = np.zeros(len(rows), dtype=bool)",
+        "r05_r06_standings",
+    ),
+    _core(
+        "R6",
+        "work returns at any balance above 0",
+        "balance",
+        "_below((PPM - policy.return_margin_ppm) * top, PPM * bottom)",
+        "_below(top, bottom)",
+        "r05_r06_standings",
+    ),
+    _core(
+        "R6",
+        "minimum runtime 0 does not run unallocated unless resumable",
+        "candidates",
+        "(pending.min_runtime_seconds == 0) | (pending.resumable & pending.allow_unallocated)",
+        "pending.resumable & pending.allow_unallocated",
+        "r05_r06_standings",
+    ),
+    _core(
+        "R7",
+        "balance 0 funds",
+        "balance",
+        "self.positive_limit.append(-1 if never else _below(top, bottom))",
+        "self.positive_limit.append(-1 if never else top // bottom)",
+        "r07_fundable",
+    ),
+    _core(
+        "R7",
+        "a contract may push a project twice as far below 0",
+        "balance",
+        "(PPM + policy.overdraw_limit_ppm) * top //",
+        "(PPM + 2 * policy.overdraw_limit_ppm) * top //",
+        "r07_fundable",
+    ),
+    _core(
+        "R7",
+        "burst caps do not bind",
+        "balance",
+        "self.burst = [value_at(steps, now, before=NEVER) for steps",
+        "self.burst = [NEVER for steps",
+        "r07_fundable",
+    ),
+    _core(
+        "R7",
+        "express starts of a second count as a second",
+        "starts",
+        "seconds = max(self.items.contract_seconds[item], self.board.policy.express_floor_seconds)",
+        "seconds = self.items.contract_seconds[item]",
+        "r07_fundable",
+    ),
+    _core(
+        "R8",
+        "balances do not order siblings",
+        "balance",
+        "return (0, self.usage[node] * self.order_unit[node] // weight) if weight else (1, 0)",
+        "return (0, 0) if weight else (1, 0)",
+        "r08_order",
+    ),
+    _core(
+        "R8",
+        "lower priority goes first",
+        "ordering",
+        "keys.append(-items.priority[item])",
+        "keys.append(items.priority[item])",
+        "r08_order",
+    ),
+    _core(
+        "R8",
+        "unallocated work does not go by usage / share",
+        "board",
+        "return (0, self.unallocated_usage[node] * units[node] // weights[node]) if weights[node] else (1, 0)",
+        "return (0, 0) if weights[node] else (1, 0)",
+        "r08_order",
+    ),
+    _core(
+        "R8",
+        "funded starts come before express starts",
+        "decide",
+        "        _walk_express(board, shapes)\n        _walk_funded(board, shapes)\n",
+        "        _walk_funded(board, shapes)\n        _walk_express(board, shapes)\n",
+        "r07_fundable",
+        "r08_order",
+    ),
+    _core(
+        "R8",
+        "the walk is not repeated after a lapse",
+        "decide",
+        "if not lapse_unfunded(board) and not licences:",
+        "if lapse_unfunded(board) in (True, False):",
+        "r08_order",
+    ),
+    _core(
+        "R9a",
+        "lapsed work of its own project can be taken whatever its priority",
+        "preemption",
+        "return not victim.funded and (asker.express or not own)",
+        "return not victim.funded",
+        "r09_r10_preemption",
+    ),
+    _core(
+        "R9b",
+        "work of equal priority of its own project can be taken",
+        "preemption",
+        "victim.project == asker.project and victim.priority < asker.priority",
+        "victim.project == asker.project and victim.priority <= asker.priority",
+        "r09_licences",
+    ),
+    _core(
+        "R9c",
+        "any lead is enough, without the margin",
+        "balance",
+        "return PPM * ahead >= margin_ppm * top * other_top",
+        "return ahead >= 0",
+        "r09_licences",
+    ),
+    _core(
+        "R9c",
+        "the asker is judged before it is charged",
+        "balance",
+        "(self.usage[node] + charge) * bottom * other_top",
+        "self.usage[node] * bottom * other_top",
+        "r09_licences",
+    ),
+    _core(
+        "R9c",
+        "a contract of a second counts as a second",
+        "starts",
+        "counted = max(items.contract_seconds[item], board.policy.licence_floor_seconds) * items.gpus[item]",
+        "counted = items.contract_seconds[item] * items.gpus[item]",
+        "r09_licences",
+    ),
+    _core(
+        "R10",
+        "victims that turn out needless are not spared",
+        "victims",
+        "        self._drop_needless()\n",
+        "",
+        "r09_r10_preemption",
+    ),
+    _core(
+        "R10",
+        "a checkpoint makes no victim cheaper",
+        "preemption",
+        "now - max(running_at, checkpoint_at)",
+        "now - running_at",
+        "r09_r10_preemption",
+    ),
+    _core(
+        "R10",
+        "lost time counts without a cap",
+        "preemption",
+        "return gpus * min(max(now - max(running_at, checkpoint_at), 0), cap_seconds)",
+        "return gpus * max(now - max(running_at, checkpoint_at), 0)",
+        "r09_r10_preemption",
+    ),
+    _core(
+        "R10",
+        "the asker begins before its victims are gone",
+        "facts",
+        "        if number not in waited_for:\n",
+        "        if number >= 0:\n",
+        "r09_r10_preemption",
+        "r11_stopping",
+    ),
+    _core(
+        "R11",
+        "every victim gets the grace of unallocated work",
+        "effects",
+        "grace = policy.grace_allocated_seconds if funded else policy.grace_unallocated_seconds",
+        "grace = policy.grace_unallocated_seconds",
+        "r09_licences",
+        "r11_stopping",
+    ),
+    _core(
+        "R11",
+        "a host that frees nothing is trusted for ever",
+        "facts",
+        "overdue = stopping & (attempts.stopping_at + attempts.grace_seconds + limit <= facts.now)",
+        "overdue = stopping & (attempts.stopping_at > facts.now)",
+        "r11_stopping",
+    ),
+    _core(
+        "R11",
+        "who wastes what was taken may take on",
+        "board",
+        "banned=find_banned(facts)",
+        "banned=frozenset()",
+        "r11_stopping",
+    ),
+    _core(
+        "R12",
+        "work starts on reserved hosts though it does not end in time",
+        "book",
+        "*(zone for zone in self.by_zone if ends_at <= self._latest(zone, express))",
+        "*self.by_zone",
+        "r12_reservations",
+    ),
+    _core(
+        "R12",
+        "a child of the root gets several reservations",
+        "reservation",
+        "        self.done.add(branch)\n        booking = ",
+        "        booking = ",
+        "r12_reservations",
+    ),
+    _core(
+        "R12",
+        "reserved work does not go first when its time has come",
+        "decide",
+        "    _start_reserved(board)\n    # 5.",
+        "    # 5.",
+        "r12_reservations",
+    ),
+    _core(
+        "R12",
+        "what is reserved does not count in what others of the project may start",
+        "balance",
+        "self.reserved[node] += sign * contract",
+        "self.reserved[node] += 0",
+        "r12_reservations",
+    ),
+    _core(
+        "R12",
+        "who cancels a reserved workload reserves on",
+        "reservation",
+        "banned = list_banned(board) | board.banned",
+        "banned = board.banned",
+        "r12_reservations",
+    ),
+    _core(
+        "R13",
+        "a gang is placed in part",
+        "placement",
+        "        if int(slots.sum()) < replicas:\n            return None\n",
+        "        if int(slots.sum()) < 1:\n            return None\n",
+        "r13_placement",
+    ),
+    _core(
+        "R13",
+        "occupied GPUs count as free",
+        "board",
+        "floor.free, floor.kept = (hosts.gpus - occupied).tolist(), kept.tolist()",
+        "floor.free, floor.kept = hosts.gpus.tolist(), kept.tolist()",
+        "r13_placement",
+    ),
+    _core(
+        "R13",
+        "it does not pack: the emptiest host first",
+        "placement",
+        "found = [one for zone in zones if (one := self._find_in((zone, kind), gpus)) is not None]",
+        "found = [one for zone in zones for size in sorted(set(self.gpus), reverse=True) "
+        "if (one := self._find_in((zone, kind), max(gpus, size))) is not None]",
+        "r13_placement",
+    ),
+    _core(
+        "R13",
+        "protected work goes to work that can be taken",
+        "placement",
+        "FOR_ALLOCATED = (KEPT, MIXED, EMPTY, TAKEABLE)",
+        "FOR_ALLOCATED = (TAKEABLE, MIXED, EMPTY, KEPT)",
+        "r13_placement",
+    ),
+    _core(
+        "R13",
+        "the loosest topology block is taken",
+        "placement",
+        "return [min(fitting)[1]]",
+        "return [max(fitting)[1]]",
+        "r13_placement",
+    ),
+    _portal(
+        "R14",
+        "a minimum runtime may be longer than the cluster allows",
+        "workloads/acceptance",
+        "if self.least_seconds <= min_runtime_seconds <= self.most_seconds:",
+        "if self.least_seconds <= min_runtime_seconds:",
+        "workloads/test_submit",
+    ),
+    _portal(
+        "R14",
+        "a timeout may be below the minimum runtime",
+        "workloads/validation",
+        "if is_whole(least) and least > timeout:",
+        "if is_whole(least) and least > timeout + DURATION_MAX_SECONDS:",
+        "workloads/test_submit",
+    ),
+    _core(
+        "R15",
+        "a drain ends protected work",
+        "facts",
+        "if standing in (Standing.FUNDED, Standing.UNALLOCATED) and not facts.held[attempt]:",
+        "if standing != Standing.STOPPING and not facts.held[attempt]:",
+        "r15_drain",
+    ),
+    _core(
+        "R15",
+        "a host that empties takes new attempts",
+        "facts",
+        "schedulable=hosts.schedulable & ~np.isin(hosts.id, snapshot.draining)",
+        "schedulable=hosts.schedulable.copy()",
+        "r15_drain",
+    ),
+    _core(
+        "R15",
+        "a fault gives back no more than the minimum runtime",
+        "refund",
+        "left = max(contract_seconds, HOUR)",
+        "left = contract_seconds",
+        "r15_drain",
+    ),
+    _portal(
+        "R15",
+        "the portal's drain ends protected work",
+        "scheduling/drain",
+        "active.filter(~protected, Exists(on_closed))",
+        "active.filter(Exists(on_closed))",
+        "scheduling/test_drain",
+    ),
+    _portal(
+        "R15",
+        "the portal gives back no more than the minimum runtime",
+        "scheduling/faults",
+        "max(attempt.min_runtime_seconds, HOUR_SECONDS)",
+        "attempt.min_runtime_seconds",
+        "scheduling/test_gone",
+    ),
+    _core(
+        "R16",
+        "the first in line is told to wait its turn",
+        "waits",
+        "    kind[(kind == FUNDABLE) & (position == 1)] = FIRST\n",
+        "",
+        "r16_reasons",
+    ),
+    _core(
+        "R16",
+        "positions count from 0",
+        "waits",
+        "position[rows] = place + 1",
+        "position[rows] = place",
+        "r16_reasons",
+    ),
+    _core(
+        "R16",
+        "a missing budget is told as a spent one",
+        "balance",
+        "return node, Code.NO_BUDGET",
+        "return node, Code.UNFUNDED",
+        "r16_reasons",
+    ),
+)
