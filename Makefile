@@ -6,7 +6,7 @@ VENV := .venv/bin
 ARGS ?=
 ONLY ?=
 
-.PHONY: help setup run manage test lint format bench audit
+.PHONY: help setup run manage test lint format bench mutations audit
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -32,6 +32,9 @@ format: setup ## put the source into its one format
 
 bench: setup ## the figures as JSON lines: ONLY=name,name
 	@exec $(VENV)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+mutations: setup ## break each rule on purpose: each must fail a test: ARGS='R9a R12' or --list
+	@exec $(VENV)/python -m tests.mutations $(ARGS)
 
 audit: setup ## known faults in the pinned packages
 	@exec $(VENV)/python -m tests.audit

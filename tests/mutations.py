@@ -17,7 +17,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.mutants import MUTANTS, RULES, Mutant
+from tests.mutants import MUTANTS
+from tests.mutants.mutant import RULES, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "data", "build", "dist", "staticfiles")

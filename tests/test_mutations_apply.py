@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import MUTANTS, RULES, Mutant
+from tests.mutants import MUTANTS
+from tests.mutants.mutant import RULES, Mutant
 from tests.mutations import ROOT, find_problem
 
 

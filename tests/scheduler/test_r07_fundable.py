@@ -34,6 +34,14 @@ def test_a_contract_may_overdraw_but_not_below_the_limit() -> None:
     assert started(world.go(), Standing.PROTECTED) == [exact]
 
 
+@pytest.mark.parametrize(("seconds", "funded"), [(WEEK // 2 + 1, True), (WEEK // 2 + 2, False)])
+def test_by_default_a_contract_may_push_a_balance_to_minus_100_percent_not_below(seconds: int, funded: bool) -> None:
+    world = build_world()
+    world.charge("nlp", QUOTA - 8)
+    workload = world.submit("nlp", gpus=8, contract=seconds)
+    assert started(world.go(), Standing.PROTECTED) == ([workload] if funded else [])
+
+
 def wait_or_standing(world: World, workload: int) -> Standing:
     return start_of(world.decide(), workload).standing
 

@@ -104,6 +104,14 @@ def test_priority_orders_work_inside_a_project() -> None:
     assert started(world.go()) == [urgent]
 
 
+def test_priority_comes_before_what_its_author_has_used() -> None:
+    world = build_world(gpus=1)
+    world.charge("nlp", 1000, author=2)
+    world.submit("nlp", author=1, first_submit_at=T0 - DAY)
+    urgent = world.submit("nlp", author=2, priority=5)
+    assert started(world.go()) == [urgent]
+
+
 def test_then_the_author_with_the_least_usage() -> None:
     world = build_world(gpus=1)
     world.charge("nlp", 1000, author=1)
