@@ -60,6 +60,14 @@ MUTANTS = (
         "r02_balance",
     ),
     core(
+        "R2",
+        "with a half-life old seconds weigh too little",
+        "usage",
+        "2.0 ** (-(window.now - moment) / half_life)",
+        "4.0 ** (-(window.now - moment) / half_life)",
+        "r02_balance",
+    ),
+    core(
         "R3",
         "segments are rounded down to minutes",
         "usage",
@@ -133,6 +141,14 @@ MUTANTS = (
         "r05_r06_standings",
     ),
     core(
+        "R6",
+        "minimum runtime 0 returns",
+        "candidates",
+        "(attempts.contract_seconds[rows] > 0) & ~fresh]",
+        "~fresh]",
+        "r05_r06_standings",
+    ),
+    core(
         "R7",
         "balance 0 funds",
         "balance",
@@ -162,6 +178,14 @@ MUTANTS = (
         "starts",
         "seconds = max(self.items.contract_seconds[item], self.board.policy.express_floor_seconds)",
         "seconds = self.items.contract_seconds[item]",
+        "r07_fundable",
+    ),
+    core(
+        "R7",
+        "express starts may use the whole quota",
+        "balance",
+        "policy.express_share_ppm * top // (PPM * bottom)",
+        "top // bottom",
         "r07_fundable",
     ),
     core(

@@ -77,6 +77,14 @@ MUTANTS = (
         "r11_stopping",
     ),
     core(
+        "R10",
+        "what victims will free is taken from the free GPUs, too",
+        "effects",
+        "max(needed - coming.get(host, 0), 0), kept=needed)",
+        "needed, kept=needed)",
+        "r09_r10_preemption",
+    ),
+    core(
         "R11",
         "every victim gets the grace of unallocated work",
         "effects",
@@ -142,6 +150,14 @@ MUTANTS = (
         "r12_reservations",
     ),
     core(
+        "R12",
+        "express starts move a reservation again and again",
+        "book",
+        "if express and not any(kept.booking.moved for kept in self._list_moving(zone)):",
+        "if express:",
+        "r12_reservations",
+    ),
+    core(
         "R13",
         "a gang is placed in part",
         "placement",
@@ -161,9 +177,8 @@ MUTANTS = (
         "R13",
         "it does not pack: the emptiest host first",
         "placement",
-        "found = [one for zone in zones if (one := self._find_in((zone, kind), gpus)) is not None]",
-        "found = [one for zone in zones for size in sorted(set(self.gpus), reverse=True) "
-        "if (one := self._find_in((zone, kind), max(gpus, size))) is not None]",
+        "        at = bisect_left(levels, gpus)\n        while at < len(levels):\n",
+        "        while (at := len(levels) - 1) >= bisect_left(levels, gpus):\n",
         "r13_placement",
     ),
     core(
@@ -180,6 +195,14 @@ MUTANTS = (
         "placement",
         "return [min(fitting)[1]]",
         "return [max(fitting)[1]]",
+        "r13_placement",
+    ),
+    core(
+        "R13",
+        "a gang that fits one host is spread",
+        "placement",
+        "        if host is not None:\n            return ((host, replicas),)\n",
+        "        if host is not None and replicas == 1:\n            return ((host, replicas),)\n",
         "r13_placement",
     ),
     portal(
@@ -260,6 +283,14 @@ MUTANTS = (
         "balance",
         "return node, Code.NO_BUDGET",
         "return node, Code.UNFUNDED",
+        "r16_reasons",
+    ),
+    core(
+        "R16",
+        "the last end is told instead of the next",
+        "waits",
+        "int(ends.min())",
+        "int(ends.max())",
         "r16_reasons",
     ),
 )

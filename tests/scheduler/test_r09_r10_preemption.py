@@ -195,6 +195,15 @@ def test_what_a_victim_frees_beyond_the_need_is_free_for_others() -> None:
     assert small in started(world.go())
 
 
+def test_free_gpus_beside_a_victim_that_the_asker_does_not_need_are_free_for_others() -> None:
+    world = build_world()
+    attempt = world.run("nlp", gpus=4, contract=0, ran=60, standing=FREE)
+    large, small = world.submit("vision", gpus=6), world.submit("vision", gpus=2)
+    decision = world.go()
+    assert preempted(decision) == [attempt]
+    assert started(decision, Standing.PROTECTED) == [large, small]
+
+
 def test_what_was_taken_is_not_taken_back_before_the_takers_minimum() -> None:
     world = build_world()
     world.run("nlp", gpus=8, contract=60, ran=60, standing=FREE, lapsed=True)

@@ -36,6 +36,13 @@ def test_a_gang_is_placed_whole_or_not_at_all() -> None:
     assert workload in decision.waits.workload
 
 
+def test_a_second_gang_for_which_too_little_is_left_is_not_placed_in_part() -> None:
+    world = build_world(hosts=3)
+    first = world.submit("nlp", gpus=8, replicas=2)
+    world.submit("nlp", gpus=8, replicas=2)
+    assert started(world.go()) == [first]
+
+
 def test_a_replica_is_never_split_over_hosts() -> None:
     world = build_world(hosts=2)
     world.run("vision", gpus=5, on={0: 1})

@@ -69,6 +69,15 @@ def test_the_first_in_line_hears_of_the_next_end() -> None:
     assert told.as_dict()["next_end_at"] == T0 + HOUR
 
 
+def test_the_next_of_several_ends_is_told() -> None:
+    world = build_world()
+    world.reserves = False
+    world.run("vision", gpus=4, contract=3 * HOUR, ran=HOUR)
+    world.run("vision", gpus=4, contract=2 * HOUR, ran=HOUR)
+    workload = world.submit("nlp", gpus=8)
+    assert wait_of(world.decide(), workload).as_dict()["next_end_at"] == T0 + HOUR
+
+
 def test_no_host_of_that_size() -> None:
     told = wait_of_one(build_world(), gpus=9)
     assert told.code == "no_host_of_size"
