@@ -280,9 +280,9 @@ MUTANTS = (
     core(
         "R16",
         "a missing budget is told as a spent one",
-        "balance",
-        "return node, Code.NO_BUDGET",
-        "return node, Code.UNFUNDED",
+        "waits",
+        "return reason(Code.NO_BUDGET, **who)",
+        "return reason(Code.UNFUNDED, **who)",
         "r16_reasons",
     ),
     core(

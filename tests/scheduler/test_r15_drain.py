@@ -59,6 +59,15 @@ def test_no_new_attempts_come_to_it_and_what_left_starts_elsewhere() -> None:
     assert [list(places) for places in world.state.places.values()] == [[1]]
 
 
+def test_a_host_that_drains_takes_no_new_attempts_though_the_facts_call_it_schedulable() -> None:
+    world = build_world()
+    events.drain(world.state, 100)
+    events.cordon(world.state, 100, schedulable=True)
+    waiting = [world.submit("nlp", gpus=8) for _ in range(2)]
+    assert started(world.go()) == waiting[:1]
+    assert [list(places) for places in world.state.places.values()] == [[1]]
+
+
 def test_a_host_that_is_only_silent_ends_nothing() -> None:
     world = build_world()
     world.run("nlp", gpus=2, contract=0, ran=HOUR, standing=FREE)
