@@ -33,7 +33,7 @@ format: setup ## put the source into its one format
 bench: setup ## the figures as JSON lines: ONLY=name,name
 	@exec $(VENV)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
-mutations: setup ## break each rule on purpose: each must fail a test: ARGS='R9a R12' or --list
+mutations: setup ## break each rule on purpose: each must fail a test: ARGS='R9a R12' or ARGS=--list
 	@exec $(VENV)/python -m tests.mutations $(ARGS)
 
 audit: setup ## known faults in the pinned packages
