@@ -187,13 +187,14 @@ def estimate_positions(
     rank = ties
     for level in range(int(depth.max(initial=0)), 0, -1):
         here = np.flatnonzero(depth[node] == level)
-        inside = here[np.lexsort((rank[here], node[here]))]
+        # Ranks of different levels may be equal: the leaves' own order, which is total, has the last word.
+        inside = here[np.lexsort((ties[here], rank[here], node[here]))]
         before = sum_before(node[inside], charge[inside])
         with np.errstate(divide="ignore", invalid="ignore"):
             met = np.where(weight[node[inside]] > 0, (usage[node[inside]] + before) / weight[node[inside]], np.inf)
         node = node.copy()
         node[here] = parent[node[here]]
-        merged = inside[np.lexsort((rank[inside], met))]
+        merged = inside[np.lexsort((ties[inside], rank[inside], met))]
         rank = rank.copy()
         rank[merged] = np.arange(len(merged))
     position = np.empty(count, dtype=np.int64)

@@ -5,6 +5,7 @@ import os
 
 import django
 import pytest
+from hypothesis import settings
 
 from portal.launcher.services import Services, service_variables, services_throwaway
 
@@ -15,6 +16,11 @@ _services = _stack.enter_context(services_throwaway())
 os.environ.update(service_variables(_services))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 django.setup()
+
+# Under CI the same examples each time, so that its answer is about the change; elsewhere new ones at every run.
+settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI") == "true":
+    settings.load_profile("ci")
 
 
 @pytest.fixture(autouse=True)

@@ -41,8 +41,14 @@ BUDGETS_PERCENT = {
     "lab": {"nlp": 35, "vision": 25, "robotics": 20, "platform": 10},
     "lab/robotics": {"arms": 60, "mobile": 30},
 }
-# A short window, so that balances move while somebody watches; short grace times for the same reason.
-POLICY = {"lookback_seconds": 3600, "grace_allocated_seconds": 15, "grace_unallocated_seconds": 5}
+# A short window, so that balances move while somebody watches; short grace times for the same reason, and contracts
+# that count as little against a quota of one hour as half an hour does against one of a week.
+POLICY = {
+    "lookback_seconds": 3600,
+    "licence_floor_seconds": 60,
+    "grace_allocated_seconds": 15,
+    "grace_unallocated_seconds": 5,
+}
 
 
 @dataclass(frozen=True)

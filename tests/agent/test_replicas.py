@@ -146,7 +146,7 @@ def test_an_attempt_that_is_no_longer_listed_is_ended_and_forgotten(bench: Bench
     bench.tell()
     bench.wait(lambda: not bench.folder_of(15).path.exists(), "the folder's removal")
     assert not alive(pid)
-    assert bench.replica(15) == {}
+    bench.wait(lambda: bench.replica(15) == {}, "a report without it")
 
 
 def test_a_stop_of_what_never_started_is_reported_as_ended(bench: Bench):

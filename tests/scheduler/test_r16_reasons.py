@@ -3,10 +3,11 @@
 import pytest
 
 from scheduler import events
+from scheduler.decide import decide
 from scheduler.explain import words
 from scheduler.sentences import SENTENCES, say_percent, say_span
 from scheduler.types import Code, Preempt, Reason, Standing
-from tests.scheduler.world import DAY, HOUR, T0, WEEK, World, wait_of
+from tests.scheduler.world import DAY, HOUR, T0, WEEK, World, shuffle, wait_of
 
 QUOTA = 4 * WEEK
 
@@ -153,3 +154,18 @@ def test_spans_are_told_as_people_say_them(seconds: int, text: str) -> None:
 )
 def test_percent_has_no_decimals_from_ten_up(ppm: int, text: str) -> None:
     assert say_percent(ppm) == text
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_positions_of_equals_at_different_depths_depend_on_no_order_of_rows(seed: int) -> None:
+    world = World(hosts=1)
+    world.project("lab", 60)
+    world.project("nlp", 50, parent="lab")
+    world.project("robots", 30)
+    world.run("lab", gpus=8)
+    for project in ("nlp", "robots", "nlp", "robots"):
+        world.submit(project, contract=0, gpus=2)
+    positions = [(wait.workload, wait.reason) for wait in world.decide().waits]
+    shuffled = decide(shuffle(world.state.to_snapshot(), seed), world.policy)
+    assert [(wait.workload, wait.reason) for wait in shuffled.waits] == positions
+    assert sorted(told.as_dict()["position"] for _, told in positions) == [1, 2, 3, 4]
