@@ -264,6 +264,7 @@ class Funds:
     order_weight: list[int] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)  # contracts of reservations, GPU-seconds (R12)
     reserved_gpus: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by node: (from when, GPUs)
+    ratio: list[float] = field(default_factory=list)  # usage / quota, nearly: what plainly differs needs no exact test
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
 
@@ -279,6 +280,7 @@ class Funds:
             self.return_limit.append(-1 if never else _below((PPM - policy.return_margin_ppm) * top, PPM * bottom))
             self.contract_limit.append(-1 if never else (PPM + policy.overdraw_limit_ppm) * top // (PPM * bottom))
             self.express_limit.append(-1 if never else policy.express_share_ppm * top // (PPM * bottom))
+        self.ratio = [math.inf if never else self._near(node, self.usage[node]) for node, never in enumerate(self.never)]
         weights = [0 if never else top for never, (top, _) in zip(self.never, self.quotas, strict=True)]
         self.order_unit, self.order_weight = prepare_order(self.tree, weights)
 
@@ -293,6 +295,8 @@ class Funds:
         for node in path:
             self.usage[node] += gpu_seconds
             self.allocated[node] += gpus
+            if not self.never[node]:
+                self.ratio[node] = self._near(node, self.usage[node])
 
     def count_express(self, path: Sequence[int], gpu_seconds: int) -> None:
         """An express start uses up part of the express share of its path."""
@@ -359,8 +363,27 @@ class Funds:
             return not self.never[node]
         top, bottom = self.quotas[node]
         other_top, other_bottom = self.quotas[other]
-        ahead = self.usage[other] * other_bottom * top - (self.usage[node] + charge) * bottom * other_top
-        return PPM * ahead >= margin_ppm * top * other_top
+        exact = self.usage[other] * other_bottom * top - (self.usage[node] + charge) * bottom * other_top
+        return PPM * exact >= margin_ppm * top * other_top
+
+    def list_led(self, node: int, charge: int, others: Sequence[int], margin_ppm: int) -> list[int]:
+        """Those of the others that the node leads; only ratios too near to tell apart are compared exactly."""
+        if self.never[node]:
+            return []
+        least = self._near(node, self.usage[node] + charge) + margin_ppm / PPM
+        slack, ratio = NEAR * (2 * least + 1), self.ratio
+        low, high = least - slack, least + slack
+        return [
+            other
+            for other in others
+            if ratio[other] >= low
+            and other != node
+            and (ratio[other] > high or self.leads(node, charge, other, margin_ppm))
+        ]
+
+    def _near(self, node: int, used: int) -> float:
+        top, bottom = self.quotas[node]
+        return used * bottom / top
 
     def balance_ppm(self, node: int) -> int | None:
         """Balance b = (Q - U) / Q in ppm, rounded down; None: never funded."""
@@ -372,6 +395,10 @@ class Funds:
             known = (top - self.usage[node] * bottom) * PPM // top
             self.told[node] = self.usage[node], known
         return known
+
+
+NEAR = 1e-9
+"""Ratios that differ by more than this, relatively, differ; nearer ones are compared exactly."""
 
 
 def _below(top: int, bottom: int) -> int:

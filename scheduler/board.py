@@ -102,17 +102,12 @@ class Board:
 
     def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
         """R9 (c): branches with funded work past its minimum that the project's path leads, once charged."""
-        below, tree = self.pool.funded_below, self.tree
-        if not below:
-            return ()
-        return tuple(
-            sibling
-            for node in self.path(project)
-            for sibling in tree.children[tree.parent[node]]
-            if sibling != node
-            and below.get(sibling)
-            and self.funds.leads(node, gpu_seconds, sibling, self.policy.licence_margin_ppm)
-        )
+        led: list[int] = []
+        if self.pool.has_funded():
+            for node in self.path(project):
+                others = self.pool.led_from.get(self.tree.parent[node], ())
+                led += self.funds.list_led(node, gpu_seconds, others, self.policy.licence_margin_ppm)
+        return tuple(led)
 
     def make_victim(self, attempt: int) -> Victim:
         """The attempt as the pool knows it."""
@@ -173,7 +168,7 @@ def lay_out(facts: Facts) -> Board:
         charged_paths=paths,
         share_order=prepare_order(tree, funds.shares),
         floor=floor,
-        pool=Pool(floor, largest),
+        pool=Pool(floor, largest, tree.parent),
         book=Book(floor, funds, policy),
         started=np.zeros(len(facts.pending.id), dtype=bool),
         banned=find_banned(facts),

@@ -7,11 +7,13 @@ balances of the moment when the asker is considered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import insort
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 
 from scheduler.placement import Floor, Placement
-from scheduler.victims import IMPOSSIBLE, GangSearch, Tables
+from scheduler.victims import IMPOSSIBLE, MANY, GangSearch, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,11 @@ class Victim:
     on_host: dict[int, int]  # GPUs by host index
     path: tuple[int, ...] = ()  # nodes that it is charged to, root excepted
     funded: bool = False  # past its minimum runtime, charged
+
+    @property
+    def cost(self) -> int:
+        """What taking it costs: GPU-time lost first, then the number of victims."""
+        return self.lost_gpu_seconds * MANY + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +57,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """What one asker may take: all unallocated attempts but the barred, of the funded the granted."""
+    """What one asker may take: all unallocated attempts but the barred, of the funded the granted.
+
+    The granted are all funded attempts below the `led` nodes, and the `named`.
+    """
 
     barred: frozenset[int] = frozenset()
     granted: frozenset[int] = frozenset()
+    led: tuple[int, ...] = ()
+    named: frozenset[int] = frozenset()
 
 
 def may_take_unallocated(asker: Asker, victim: Victim) -> bool:
@@ -88,15 +100,22 @@ def count_lost(gpus: int, running_at: int, checkpoint_at: int, now: int, cap_sec
     return gpus * min(max(now - max(running_at, checkpoint_at), 0), cap_seconds)
 
 
+Entry = tuple[int, int, int]
+"""(cost, room, host): what it costs to make room on a host."""
+
+
 class Pool:
     """What can be taken, by host, during one decision; keeps the floor's GPUs in step."""
 
-    def __init__(self, floor: Floor, largest_gpus: int) -> None:
+    def __init__(self, floor: Floor, largest_gpus: int, parent: Sequence[int]) -> None:
         self.floor = floor
+        self._parent = parent  # by node of the budget tree
         self.victims: dict[int, Victim] = {}  # unallocated and funded
         self.unallocated: set[int] = set()
         self.funded_below: dict[int, set[int]] = {}  # by node: funded attempts in its subtree
         self.tables = Tables(self, largest_gpus)
+        self.led_from: dict[int, list[int]] = {}  # by parent of such nodes: those with any, in order
+        self._by_loss: dict[int, dict[int, list[tuple[int, int]]]] = {}  # by node, then GPUs asked: see list_by_loss
         self._own: dict[int, set[int]] = {}  # by project: attempts that its own askers are judged by
         self._licences: dict[object, Licence] = {}
 
@@ -110,7 +129,7 @@ class Pool:
             self._own.setdefault(victim.project, set()).add(victim.attempt)
         if victim.funded:
             for node in victim.path:
-                self.funded_below.setdefault(node, set()).add(victim.attempt)
+                self._add_below(node, victim)
         else:
             self.unallocated.add(victim.attempt)
         for host, gpus in self.list_places(victim):
@@ -127,11 +146,21 @@ class Pool:
         if victim.funded:
             for node in victim.path:
                 self.funded_below[node].discard(attempt)
+                if not self.funded_below[node]:
+                    self.led_from[self._parent[node]].remove(node)
         for host, gpus in self.list_places(victim):
             self.tables.drop(host, victim)
             if not victim.funded:
                 self.floor.change(host, takeable=-gpus)
         return victim
+
+    def _add_below(self, node: int, victim: Victim) -> None:
+        below = self.funded_below.setdefault(node, set())
+        if not below:
+            insort(self.led_from.setdefault(self._parent[node], []), node)
+        below.add(victim.attempt)
+        for known in self._by_loss.get(node, {}).values():
+            insort(known, (victim.cost, victim.attempt))
 
     def list_places(self, victim: Victim) -> list[tuple[int, int]]:
         """(host, GPUs) of the victim where a start could use them."""
@@ -163,10 +192,9 @@ class Pool:
         if licence is None:
             own = [self.victims[one] for one in self._own.get(asker.project, ())]
             barred = [one.attempt for one in own if not one.funded and not may_take_unallocated(asker, one)]
-            granted = [one.attempt for one in own if one.funded and may_take_lower_priority(asker, one)]
-            for node in asker.led:
-                granted += self.funded_below[node]
-            licence = self._licences[terms] = Licence(frozenset(barred), frozenset(granted))
+            named = frozenset(one.attempt for one in own if one.funded and may_take_lower_priority(asker, one))
+            granted = named.union(*(self.funded_below[node] for node in asker.led))
+            licence = self._licences[terms] = Licence(frozenset(barred), granted, asker.led, named)
         return licence
 
     # ------------------------------------------------ victims
@@ -185,21 +213,52 @@ class Pool:
     def _find_on_one_host(
         self, gpus: int, licence: Licence, closed: frozenset[int]
     ) -> tuple[int, tuple[int, ...]] | None:
-        affected = self.list_hosts(licence.barred) | self.list_hosts(licence.granted)
-        best = self.tables.find_best(gpus, affected | closed)
-        least, size = self.tables.least, self.floor.gpus
-        for host in affected - closed:
-            # Where even the cheapest victim costs more than the best so far there is nothing to gain.
-            if size[host] >= gpus and not (best and best[0] < least[host]):
-                cost = self.tables.cheapest(host, gpus, self.tables.solve(host, licence))[0]
-                if cost < IMPOSSIBLE:
-                    entry = cost, self.tables.room(host), host
-                    best = min(best, entry) if best else entry
+        seen = self.list_hosts(licence.barred) - closed
+        best = self.tables.find_best(gpus, seen | closed)
+        for host in seen:
+            best = self._better(host, gpus, licence, best)
+        seen |= closed
+        for cost, attempt in self._list_granted(licence, gpus):
+            if best and best[0] < cost:
+                break  # whoever takes this one or a later one loses more
+            for host in self.victims[attempt].on_host if attempt in licence.granted else ():
+                if host not in seen and self.floor.schedulable[host]:
+                    seen.add(host)
+                    best = self._better(host, gpus, licence, best)
         if best is None:
             return None
         host = best[2]
         mask = self.tables.cheapest(host, gpus, self.tables.solve(host, licence))[1]
         return host, self.tables.unpack(host, mask, licence)
+
+    def _better(self, host: int, gpus: int, licence: Licence, best: Entry | None) -> Entry | None:
+        """The cheaper of the best so far and the host, by what this licence covers there."""
+        tables = self.tables
+        if tables.most(host) < gpus or (best and best[0] < tables.least[host]):
+            return best
+        cost = tables.cheapest(host, gpus, tables.solve(host, licence))[0]
+        if cost >= IMPOSSIBLE:
+            return best
+        entry = cost, tables.room(host), host
+        return min(best, entry) if best else entry
+
+    def _list_granted(self, licence: Licence, gpus: int) -> Iterator[tuple[int, int]]:
+        """(cost, attempt) of what the licence grants where so many GPUs may come free, cheapest first.
+
+        Some of it may be gone, and its host's room may have shrunk.
+        """
+        named = sorted((self.victims[one].cost, one) for one in licence.named)
+        return merge(named, *(self.list_by_loss(node, gpus) for node in licence.led))
+
+    def list_by_loss(self, node: int, gpus: int) -> list[tuple[int, int]]:
+        """(cost, attempt) of funded work below the node on hosts that may give so many GPUs, cheapest first."""
+        known = self._by_loss.setdefault(node, {}).get(gpus)
+        if known is None:
+            below = [self.victims[one] for one in self.funded_below[node]]
+            known = self._by_loss[node][gpus] = sorted(
+                (one.cost, one.attempt) for one in below if any(self.tables.most(host) >= gpus for host in one.on_host)
+            )
+        return known
 
     def list_hosts(self, attempts: Iterable[int]) -> set[int]:
         """The schedulable hosts that these attempts sit on."""

@@ -59,6 +59,7 @@ class Tables:
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
         self.least: dict[int, int] = {}  # by host: no victim that was ever on it costs less
+        self._funded_gpus: dict[int, int] = {}
         self._plain: dict[int, list[Row]] = {}
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
         self._heaps: dict[int, list[tuple[int, int, int]]] = {}
@@ -66,13 +67,16 @@ class Tables:
 
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
-        cost = victim.lost_gpu_seconds * MANY + 1
-        self.least[host] = min(self.least.get(host, cost), cost)
+        self.least[host] = min(self.least.get(host, victim.cost), victim.cost)
+        if victim.funded:
+            self._funded_gpus[host] = self._funded_gpus.get(host, 0) + victim.on_host[host]
         (self.funded_on_host if victim.funded else self.on_host).setdefault(host, set()).add(victim.attempt)
         self.touch(host)
 
     def drop(self, host: int, victim: Victim) -> None:
         """A victim that is one no longer."""
+        if victim.funded:
+            self._funded_gpus[host] -= victim.on_host[host]
         (self.funded_on_host if victim.funded else self.on_host)[host].discard(victim.attempt)
         self.touch(host)
 
@@ -85,6 +89,10 @@ class Tables:
     def room(self, host: int) -> int:
         """GPUs that are free there or run unallocated work."""
         return self.floor.free[host] + self.floor.takeable[host]
+
+    def most(self, host: int) -> int:
+        """GPUs that the best licensed asker could have there."""
+        return self.room(host) + self._funded_gpus.get(host, 0)
 
     def find_best(self, gpus: int, without: set[int] | frozenset[int]) -> tuple[int, int, int] | None:
         """(cost, room, host) of the cheapest host for one who takes unallocated work alone."""
@@ -147,7 +155,7 @@ class Tables:
         table = self._solved.get(key)
         if table is None:
             victims = [self.pool.victims[one] for one in attempts]
-            items = [(one.on_host[host], one.lost_gpu_seconds * MANY + 1) for one in victims]
+            items = [(one.on_host[host], one.cost) for one in victims]
             table = self._solved[key] = solve_cover(items, self.largest_gpus)
         return table
 
