@@ -40,7 +40,11 @@ MOST_AUTHORS = 1 << 40
 
 
 class Table:
-    """Equally long columns that grow at the end; a removed row is filled by the last one."""
+    """Equally long columns that grow at the end; a removed row is filled by the last one.
+
+    A *steady* table keeps every row where it is: removed ones stay as `dead` until `compact`,
+    and rows are found by their id at once.
+    """
 
     def __init__(self, record: Record) -> None:
         self.kind = type(record)
@@ -51,21 +55,46 @@ class Table:
         for name, column in self.columns.items():
             if len(column) != self.count:
                 raise SnapshotRefused(f"{self.kind.__name__}.{name} has {len(column)} rows, not {self.count}")
+        self.dead: set[int] = set()
+        self.row_of: dict[int, int] | None = None
+
+    def steady(self) -> None:
+        """Rows stay where they are from now on, in order of their ids."""
+        self.keep(np.argsort(self["id"], kind="stable"))
+        self.row_of = {number: row for row, number in enumerate(self["id"].tolist())}
+
+    def keep(self, rows: IntArray | BoolArray) -> None:
+        """Only these rows, in this order."""
+        self.columns = {name: column[: self.count][rows] for name, column in self.columns.items()}
+        self.count = len(next(iter(self.columns.values())))
+
+    def compact(self) -> None:
+        """A steady table forgets its dead rows; the others get new places."""
+        alive = np.ones(self.count, dtype=bool)
+        alive[list(self.dead)] = False
+        self.keep(alive)
+        self.dead.clear()
+        self.row_of = {number: row for row, number in enumerate(self["id"].tolist())}
 
     def __getitem__(self, name: str) -> Any:
         return self.columns[name][: self.count]
 
-    def add(self, row: Mapping[str, int | bool]) -> None:
-        """Append one row; every column must be named."""
+    def add(self, row: Mapping[str, int | bool]) -> int:
+        """Append one row, every column named; where it stands."""
         if self.count == len(next(iter(self.columns.values()))):
             for name, column in self.columns.items():
                 self.columns[name] = np.concatenate([column, np.zeros(max(self.count, 16), dtype=column.dtype)])
         for name, column in self.columns.items():
             column[self.count] = row[name]
+        if self.row_of is not None:
+            self.row_of[int(row["id"])] = self.count
         self.count += 1
+        return self.count - 1
 
     def find(self, name: str, value: int) -> int:
         """The row whose column has that value; KeyError if there is none."""
+        if self.row_of is not None and name == "id":
+            return self.row_of[value]
         found = np.flatnonzero(self[name] == value)
         if not len(found):
             raise KeyError(f"{self.kind.__name__} has no {name} {value}")
@@ -77,6 +106,11 @@ class Table:
 
     def remove(self, rows: Iterable[int]) -> None:
         """Drop rows by position."""
+        if self.row_of is not None:
+            for index in rows:
+                self.dead.add(index)
+                del self.row_of[int(self.columns["id"][index])]
+            return
         for index in sorted(rows, reverse=True):
             self.count -= 1
             for column in self.columns.values():
@@ -84,7 +118,15 @@ class Table:
 
     def to_record(self) -> Record:
         """The rows as the dataclass they came from."""
-        return self.kind(**{name: column[: self.count].copy() for name, column in self.columns.items()})
+        if not self.dead:
+            return self.kind(**{name: column[: self.count].copy() for name, column in self.columns.items()})
+        alive = np.ones(self.count, dtype=bool)
+        alive[list(self.dead)] = False
+        return self.kind(**{name: column[: self.count][alive] for name, column in self.columns.items()})
+
+    def view(self) -> Record:
+        """The rows as the dataclass, dead ones too, without a copy: good until the next row comes."""
+        return self.kind(**{name: column[: self.count] for name, column in self.columns.items()})
 
 
 class State:
@@ -121,7 +163,8 @@ class State:
 
     def to_snapshot(self) -> Snapshot:
         """The same facts as a snapshot."""
-        position = {int(attempt): index for index, attempt in enumerate(self.attempts["id"])}
+        attempts = self.attempts.to_record()
+        position = {attempt: index for index, attempt in enumerate(attempts.id.tolist())}
         rows = [
             (position[attempt], host, replicas)
             for attempt, places in self.places.items()
@@ -135,7 +178,7 @@ class State:
             capacity=self.capacity.to_record(),
             hosts=self.hosts.to_record(),
             pending=self.pending.to_record(),
-            attempts=self.attempts.to_record(),
+            attempts=attempts,
             placements=Placements(columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy()),
             paths=tuple(self.paths),
             charged=self.charged.to_record(),

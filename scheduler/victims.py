@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +50,10 @@ def solve_cover(items: Sequence[tuple[int, int]], limit: int) -> list[Row]:
     return best
 
 
+Offer = tuple[int, int, int, bool, int]
+"""(cost or a bound below it, room, host, whether it is the cost, the host's turn when it was offered)."""
+
+
 class Tables:
     """What each number of GPUs on each host costs; worked out once for each set of victims."""
 
@@ -60,14 +64,26 @@ class Tables:
         self.funded_on_host: dict[int, set[int]] = {}
         self.least: dict[int, int] = {}  # by host: no victim that was ever on it costs less
         self._funded_gpus: dict[int, int] = {}
-        self._plain: dict[int, list[Row]] = {}
+        self._rates: dict[int, int] = {}  # by host: no unallocated GPU there costs less
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
-        self._heaps: dict[int, list[tuple[int, int, int]]] = {}
+        self._heaps: dict[int, list[Offer]] = {}
+        self._turns: dict[int, int] = {}  # by host: how often it has changed
         self._stale: dict[int, set[int]] = {}  # by heap: hosts to offer anew
+
+    def forget(self) -> None:
+        """Time has passed: what an attempt would lose is another now."""
+        for known in (self.least, self._rates, self._solved, self._heaps, self._turns, self._stale):
+            known.clear()
+        for at, attempts in [*self.on_host.items(), *self.funded_on_host.items()]:
+            for one in attempts:
+                self._lower(at, self.pool.victims[one].cost)
+
+    def _lower(self, host: int, cost: int) -> None:
+        self.least[host] = min(self.least.get(host, cost), cost)
 
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
-        self.least[host] = min(self.least.get(host, victim.cost), victim.cost)
+        self._lower(host, victim.cost)
         if victim.funded:
             self._funded_gpus[host] = self._funded_gpus.get(host, 0) + victim.on_host[host]
         (self.funded_on_host if victim.funded else self.on_host).setdefault(host, set()).add(victim.attempt)
@@ -82,7 +98,8 @@ class Tables:
 
     def touch(self, host: int) -> None:
         """Free GPUs or victims of the host changed."""
-        self._plain.pop(host, None)
+        self._rates.pop(host, None)
+        self._turns[host] = self._turns.get(host, 0) + 1
         for stale in self._stale.values():
             stale.add(host)
 
@@ -95,48 +112,47 @@ class Tables:
         return self.room(host) + self._funded_gpus.get(host, 0)
 
     def find_best(self, gpus: int, without: set[int] | frozenset[int]) -> tuple[int, int, int] | None:
-        """(cost, room, host) of the cheapest host for one who takes unallocated work alone."""
-        heap = self._heaps.get(gpus)
-        if heap is None:
-            heap = self._heaps[gpus] = []
-            self._stale[gpus] = set(self.on_host)
-        for host in self._stale[gpus]:
+        """(cost, room, host) of the cheapest host for one who takes unallocated work alone.
+
+        Hosts are met by a bound on their cost, and solved only when they come first by it.
+        """
+        heap = self._heaps.setdefault(gpus, [])
+        for host in self._stale.get(gpus, self.on_host):
             self._offer(heap, host, gpus)
-        self._stale[gpus].clear()
-        aside = []
-        best = None
+        self._stale[gpus] = set()
+        aside, best = [], None
         while heap and best is None:
-            entry = heap[0]
-            if entry != self._entry(entry[2], gpus):
+            cost, room, host, exact, turn = heap[0]
+            if turn != self._turns.get(host, 0):
                 heappop(heap)
-            elif entry[2] in without:
+            elif host in without:
                 aside.append(heappop(heap))
+            elif exact:
+                best = cost, room, host
             else:
-                best = entry
+                heapreplace(heap, (self.cheapest(host, gpus, self.solve(host, None))[0], room, host, True, turn))
         for entry in aside:
             heappush(heap, entry)
         return best
 
-    def _entry(self, host: int, gpus: int) -> tuple[int, int, int]:
-        return self.cheapest(host, gpus, self.plain(host))[0], self.room(host), host
+    def _offer(self, heap: list[Offer], host: int, gpus: int) -> None:
+        need = max(gpus - self.floor.free[host], 0)
+        if need <= self.floor.takeable[host]:
+            bound = need * self._rate(host) if need else 0
+            heappush(heap, (bound, self.room(host), host, False, self._turns.get(host, 0)))
 
-    def _offer(self, heap: list[tuple[int, int, int]], host: int, gpus: int) -> None:
-        if self.floor.gpus[host] >= gpus:
-            entry = self._entry(host, gpus)
-            if entry[0] < IMPOSSIBLE:
-                heappush(heap, entry)
+    def _rate(self, host: int) -> int:
+        """The least that a GPU of unallocated work costs there."""
+        rate = self._rates.get(host)
+        if rate is None:
+            victims = [self.pool.victims[one] for one in self.on_host[host]]
+            rate = self._rates[host] = min((one.cost // one.on_host[host] for one in victims), default=0)
+        return rate
 
     def cheapest(self, host: int, gpus: int, table: Sequence[Row]) -> Row:
         """The least cost of having that many GPUs free on the host."""
         need = max(gpus - self.floor.free[host], 0)
         return table[need] if need < len(table) else (IMPOSSIBLE, 0)
-
-    def plain(self, host: int) -> list[Row]:
-        """The costs for an asker who may take all unallocated work and nothing else."""
-        table = self._plain.get(host)
-        if table is None:
-            table = self._plain[host] = self._solve(host, sorted(self.on_host.get(host, ())))
-        return table
 
     def list_items(self, host: int, licence: Licence, chosen: Iterable[int] = ()) -> list[int]:
         """The attempts on the host that the licence covers, less those chosen already."""
@@ -146,11 +162,15 @@ class Tables:
             items = items | (funded & licence.granted)
         return sorted(items.difference(chosen))
 
-    def solve(self, host: int, licence: Licence, chosen: Iterable[int] = ()) -> list[Row]:
-        """The costs for an asker with that licence, who has chosen some victims already."""
-        return self._solve(host, self.list_items(host, licence, chosen))
+    def solve(self, host: int, licence: Licence | None, chosen: Iterable[int] = ()) -> list[Row]:
+        """The costs for an asker with that licence, who has chosen some victims already.
 
-    def _solve(self, host: int, attempts: list[int]) -> list[Row]:
+        Without a licence: for one who takes all unallocated work and nothing else.
+        """
+        if licence is None:
+            attempts = sorted(self.on_host.get(host, ()))
+        else:
+            attempts = self.list_items(host, licence, chosen)
         key = (host, tuple(attempts))
         table = self._solved.get(key)
         if table is None:
