@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "portal.workloads",
     "portal.usage",
     "portal.scheduling",
+    "portal.simulations",
     "portal.dashboard",
 ]
 MIDDLEWARE = [
