@@ -5,7 +5,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import NamedTuple
 
-from django.db.models import Max, QuerySet
+from django.db.models import F, Max, QuerySet
 
 from portal.budgets.models import BudgetChange, BudgetLine
 from portal.clusters.models import Cluster
@@ -40,10 +40,21 @@ class Level(NamedTuple):
 NO_BUDGET = Line(0, None)
 
 
+def changes_standing() -> QuerySet[BudgetChange]:
+    """Changes that count from their moment on: neither withdrawn nor a withdrawal."""
+    return BudgetChange.objects.filter(withdraws=None, withdrawn_by=None)
+
+
+def lines_of_children() -> QuerySet[BudgetLine]:
+    """Lines of projects that are still children of the parent whose level it was: a move takes no budget along."""
+    return BudgetLine.objects.filter(project__parent=F("change__parent"))
+
+
 def changes_in_force(*, cluster: Cluster, at: datetime) -> QuerySet[BudgetChange]:
     """For each parent, the change in force at that moment."""
     return (
-        BudgetChange.objects.filter(cluster=cluster, effective_at__lte=at)
+        changes_standing()
+        .filter(cluster=cluster, effective_at__lte=at)
         .order_by("parent_id", "-effective_at", "-version")
         .distinct("parent_id")
     )
@@ -52,7 +63,7 @@ def changes_in_force(*, cluster: Cluster, at: datetime) -> QuerySet[BudgetChange
 def budgets_at(*, cluster: Cluster, at: datetime) -> dict[int, Line]:
     """Every project's budget at that moment; a project that is not in it has none. The root holds 100 %."""
     in_force = changes_in_force(cluster=cluster, at=at).values("pk")
-    rows = BudgetLine.objects.filter(change__in=in_force).order_by("project_id")
+    rows = lines_of_children().filter(change__in=in_force).order_by("project_id")
     return {
         project_id: Line(share_ppm, burst_gpus)
         for project_id, share_ppm, burst_gpus in rows.values_list("project_id", "share_ppm", "burst_gpus")
@@ -70,15 +81,24 @@ def level_at(*, cluster: Cluster, parent: Project, at: datetime) -> Level:
     change = changes_in_force(cluster=cluster, at=at).filter(parent=parent).select_related("author").first()
     lines = {}
     if change is not None:
-        rows = BudgetLine.objects.filter(change=change).values_list("project_id", "share_ppm", "burst_gpus")
+        rows = lines_of_children().filter(change=change).values_list("project_id", "share_ppm", "burst_gpus")
         lines = {project_id: Line(share_ppm, burst_gpus) for project_id, share_ppm, burst_gpus in rows}
     return Level(change, lines, version_of_level(cluster=cluster, parent=parent))
 
 
+def versions_of_levels(*, cluster: Cluster) -> dict[int, int]:
+    """The newest version of each level of the cluster, by its parent's id; who isn't in it was never edited."""
+    changes = BudgetChange.objects.filter(cluster=cluster).order_by().values_list("parent_id")
+    return dict(changes.annotate(latest=Max("version")))
+
+
 def level_history(*, cluster: Cluster, parent: Project) -> QuerySet[BudgetChange]:
-    """Every change of a level, newest first, with author and lines: who, when, from, to."""
-    changes = BudgetChange.objects.filter(cluster=cluster, parent=parent).select_related("author")
-    return changes.prefetch_related("lines__project").order_by("-version")
+    """Every change of a level, newest first; `history.changes_recorded` says what each moved, from and to."""
+    changes = BudgetChange.objects.filter(cluster=cluster, parent=parent)
+    return changes.select_related(*CHANGE_RELATED).order_by("-version")
+
+
+CHANGE_RELATED = ("author", "parent", "cluster", "undoes", "withdraws", "withdrawn_by__author")
 
 
 def share_history(*, cluster: Cluster, since: datetime) -> list[ShareStep]:
@@ -88,9 +108,9 @@ def share_history(*, cluster: Cluster, since: datetime) -> list[ShareStep]:
     the last version counts.
     """
     steps: dict[int, list[ShareStep]] = {}
-    changes = BudgetChange.objects.filter(cluster=cluster).order_by("parent_id", "effective_at", "version")
+    changes = changes_standing().filter(cluster=cluster).order_by("parent_id", "effective_at", "version")
     lines: dict[int, dict[int, Line]] = {}
-    rows = BudgetLine.objects.filter(change__cluster=cluster)
+    rows = lines_of_children().filter(change__cluster=cluster)
     for change_id, project_id, share_ppm, burst_gpus in rows.values_list(
         "change_id", "project_id", "share_ppm", "burst_gpus"
     ):
