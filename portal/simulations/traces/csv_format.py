@@ -1,5 +1,7 @@
 """The portal's own CSV, which the Philly and Alibaba files follow too (there `project_or_vc` is the project)."""
 
+from typing import Any
+
 from portal.simulations.traces.building import Builder
 from portal.simulations.traces.columns import Column, round_up
 from portal.simulations.traces.rows import GPUS_MAX, SECONDS_MAX, IntArray, TraceRows
@@ -29,7 +31,7 @@ def _add(builder: Builder, chunk: Chunk, project: str) -> None:
     chunk["job_id"].check_names()
     chunk[project].check_names()
     gpus, rounded = round_up(chunk["gpus"].numbers(LEAST_GPUS, GPUS_MAX))
-    columns = {}
+    columns: dict[str, Any] = {}
     for name, to, read in (
         ("replicas", "replicas", _count),
         ("min_runtime_s", "min_runtime_seconds", _seconds),

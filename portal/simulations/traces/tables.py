@@ -37,8 +37,11 @@ class Table:
 
     def __init__(self, file: str, text: str, *, delimiter: str = ",", quoted: bool = True) -> None:
         self.file = file
-        quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-        self._reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=quoted)
+        lines = io.StringIO(text, newline="")
+        if quoted:
+            self._reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        else:
+            self._reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
         header = next((row for row in self._rows() if not _blank(row)), [])
         self.header = tuple(name.strip() for name in header)
         self.header_line = self._reader.line_num
