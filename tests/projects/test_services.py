@@ -62,9 +62,9 @@ def test_a_member_makes_no_project() -> None:
 
 
 def test_a_role_is_given_changed_and_taken_away_with_from_and_to_in_the_log() -> None:
-    lab, user = project_make("lab"), user_make()
+    nlp, user = project_make("lab/nlp"), user_make()
     for role in ("member", "lead", None):
-        membership_set(user=user, project=lab, role=role, actor=None, now=START)
+        membership_set(user=user, project=nlp, role=role, actor=None, now=START)
     assert not Membership.objects.exists()
     entries = AuditEntry.objects.filter(action="membership_set").order_by("pk")
     assert [(entry.before["role"], entry.after["role"]) for entry in entries] == [
