@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "portal.usage",
     "portal.scheduling",
     "portal.simulations",
+    "portal.proposals",
     "portal.dashboard",
 ]
 MIDDLEWARE = [
@@ -192,8 +193,22 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
+vars().update(env.email())
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.text("EMAIL_FROM")
+EMAIL_TIMEOUT = 20
+SITE_URL = env.text("SITE_URL").rstrip("/")
+DIGEST_HOUR = env.number("DIGEST_HOUR")
+OWN_PROPOSALS = env.choice("OWN_PROPOSALS", ("never", "alone", "always"))
+
 BROKER_URL = env.secret("BROKER_URL")
 PASS_INTERVAL_SECONDS = env.number("PASS_INTERVAL_SECONDS")
+SIMULATION_QUEUED_MOST = env.number("SIMULATION_QUEUED_MOST")
+SIMULATION_HOST_DAYS = env.number("SIMULATION_HOST_DAYS")
+SIMULATION_TRACE_BYTES = env.number("SIMULATION_TRACE_MB") * 1024**2
+SIMULATION_TRACE_ROWS = env.number("SIMULATION_TRACE_ROWS")
+SIMULATION_STORED_BYTES = env.number("SIMULATION_STORED_MB") * 1024**2
+SIMULATION_SECONDS = env.number("SIMULATION_MINUTES") * 60
+SIMULATION_MEMORY_BYTES = env.number("SIMULATION_MEMORY_MB") * 1024**2
 PORTAL_SIGNING_KEY_FILE = env.text("PORTAL_SIGNING_KEY_FILE")
 DATA_DIR = Path(env.text("DATA_DIR"))
 
