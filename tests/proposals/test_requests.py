@@ -8,6 +8,7 @@ from portal.common.errors import Forbidden, Refused
 from portal.proposals.models import GrantRequest
 from portal.proposals.selectors import requests_visible
 from portal.proposals.services.requests import request_edit, request_submit
+from portal.workloads.models import Workload
 from tests.factories import (
     START,
     after,
@@ -95,7 +96,16 @@ def test_what_the_last_grant_achieved_is_read_from_the_ledger(scene):
     workload = workload_make(
         project=scene.vision, cluster=scene.cluster, gpus_per_replica=4, min_runtime_seconds=3600, queued_at=START
     )
-    attempt = attempt_make(workload=workload, hosts=[host], decided_at=after(60), ended_at=after(3660), state="ended")
+    attempt = attempt_make(
+        workload=workload,
+        hosts=[host],
+        decided_at=after(60),
+        ended_at=after(3660),
+        state="ended",
+        outcome="succeeded",
+        claim=False,
+    )
+    Workload.objects.update(state="succeeded", ended_at=after(3660))
     segment_make(attempt=attempt, host=host, start_at=after(60), end_at=after(1860), gpus=4)
     segment_make(attempt=attempt, host=host, start_at=after(1860), end_at=after(3660), gpus=4, standing="unallocated")
     figures = request_make(scene).last_grant

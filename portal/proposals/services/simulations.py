@@ -15,9 +15,7 @@ HISTORY_DAYS = 14
 
 
 @transaction.atomic
-def proposal_simulate(
-    *, proposal: Proposal, actor: User, now: datetime, history_days: int = HISTORY_DAYS
-) -> Proposal:
+def proposal_simulate(*, proposal: Proposal, actor: User, now: datetime, history_days: int = HISTORY_DAYS) -> Proposal:
     """Ask for a comparison of exactly these lines; while one is waiting or running, that one is it."""
     user_require(user=actor, action="budgets_edit", project=proposal.parent)
     # The proposal's row alone: reading the history takes a while, and others may edit the level meanwhile.
