@@ -18,6 +18,7 @@ from scheduler.decide import decide
 from scheduler.policy import DAY
 from scheduler.simulation.loop import FOREVER, Loop
 from scheduler.simulation.setup import HostChange, Setup
+from scheduler.simulation.tree import list_leaves, list_present_shares
 from scheduler.simulation.work import Attempt, Work
 from scheduler.state import State
 from scheduler.types import (
@@ -102,25 +103,6 @@ def build_state(setup: Setup, steady: bool) -> State:
             reserved=write_bookings([], []),
         )
     )
-
-
-def list_present_shares(setup: Setup, at: int) -> list[int]:
-    """Parts per million of the cluster by project, rounded down, at that moment of the run."""
-    own = [PPM if project.parent == NEVER else 0 for project in setup.projects]
-    steps = setup.shares
-    for row in np.argsort(steps.at, kind="stable").tolist():
-        if steps.at[row] <= at:
-            own[int(steps.project[row])] = int(steps.share_ppm[row])
-    for number, project in enumerate(setup.projects):
-        if project.parent != NEVER:
-            own[number] = own[number] * own[project.parent] // PPM
-    return own
-
-
-def list_leaves(setup: Setup) -> list[int]:
-    """Projects without children."""
-    parents = {project.parent for project in setup.projects}
-    return [number for number in range(len(setup.projects)) if number not in parents]
 
 
 def _use_budgets(setup: Setup) -> tuple[tuple[tuple[int, ...], ...], Segments]:

@@ -13,6 +13,7 @@ from scheduler.simulation.loop import Cancelled as Cancelled
 from scheduler.simulation.loop import Loop, Progress, Source
 from scheduler.simulation.queues import Queue
 from scheduler.simulation.report import Report
+from scheduler.simulation.research_lab import ResearchLabSource
 from scheduler.simulation.setup import Scheduler, Setup, SetupRefused, check_setup
 from scheduler.simulation.trace import Trace
 
@@ -33,7 +34,8 @@ def start_run(setup: Setup) -> Loop:
     problems = check_setup(setup)
     if problems:
         raise SetupRefused(problems)
-    loop = Loop(setup, _open_source(setup), HostTable(setup.hosts))
+    source = _open_source(setup)
+    loop = Loop(setup, source, HostTable(setup.hosts))
     if setup.scheduler in (Scheduler.FIFO, Scheduler.SJF):
         loop.decider = Queue(loop)
     else:
@@ -42,6 +44,8 @@ def start_run(setup: Setup) -> Loop:
 
 
 def _open_source(setup: Setup) -> Source:
+    if setup.generator is not None:
+        return ResearchLabSource(setup, setup.generator)
     if setup.jobs is None:
-        raise NotImplementedError
+        raise SetupRefused(["There must be a trace or a generator."])
     return Trace(setup.jobs, setup.hosts, setup.end_at)

@@ -10,7 +10,7 @@ The loop knows workloads and attempts, time and progress; who gets GPUs is its d
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from scheduler.refund import find_refunded
@@ -35,6 +35,13 @@ class Cancelled(Exception):
 class Source(Protocol):
     """Where work comes from."""
 
+    too_large: int  # jobs left out because the hosts could never hold them
+    cut: int  # jobs left out because they come after the end
+
+    @property
+    def host_events(self) -> Sequence[HostEvent]:
+        """Faults that come with it."""
+
     def next_at(self) -> int:
         """When it has something next; FOREVER: never again."""
 
@@ -50,6 +57,7 @@ class Decider(Protocol):
 
     at_every_event: bool
     reports_checkpoints: bool
+    checked: int  # decisions whose invariants were checked
 
     def submit(self, work: Work) -> None:
         """It waits, or waits again."""
@@ -96,8 +104,9 @@ class Loop:
         self._level: tuple[int, ...] = ()
         self._last_pass = -1
         self._changed = True
+        self._left = False  # something has left the queue since the source was told
         self.decider: Decider
-        for event in setup.host_events:
+        for event in (*setup.host_events, *source.host_events):
             self.push(event.at, HOST, event)
         self.ledger.capacity.add((0, hosts.schedulable))
 
@@ -169,7 +178,9 @@ class Loop:
         self._last_pass = at
         self._changed = False
         self.unusable = self.hosts.free - self.held if self.waiting else 0
-        self.source.follow(at, self.waiting_gpus, self.waiting_debug)
+        if self._left:
+            self._left = False
+            self.source.follow(at, self.waiting_gpus, self.waiting_debug)
 
     def _note(self, at: int) -> None:
         """The level of things from now on, where it has changed."""
@@ -214,6 +225,7 @@ class Loop:
 
     def _leave_queue(self, work: Work) -> None:
         del self.waiting[work.id]
+        self._left = True
         self.waiting_gpus[work.project] -= work.gpus
         if work.kind == 0:
             self.waiting_debug[work.project] -= work.gpus

@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduler.simulation.loop import FOREVER
 from scheduler.simulation.report import classify
-from scheduler.simulation.setup import HostSetup, Jobs
+from scheduler.simulation.setup import HostEvent, HostSetup, Jobs
 from scheduler.simulation.work import Work
 from scheduler.types import BoolArray
 
@@ -43,6 +43,8 @@ def make_works(jobs: Jobs) -> list[Work]:
 
 class Trace:
     """Jobs in the order of their submission; ties fall to the lower id."""
+
+    host_events: tuple[HostEvent, ...] = ()
 
     def __init__(self, jobs: Jobs, hosts: HostSetup, end_at: int | None) -> None:
         large = find_too_large(jobs, hosts)
