@@ -183,6 +183,10 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {
         "AttemptState": "portal.workloads.models.AttemptState",
+        "BudgetChangeState": "portal.budgets.history.ChangeState",
+        "ProposalState": "portal.proposals.models.ProposalState",
+        "RequestState": "portal.proposals.models.RequestState",
+        "RunState": "portal.simulations.models.RunState",
         "HostState": "portal.clusters.models.HostState",
         "Standing": "portal.workloads.models.Standing",
         "WorkloadState": "portal.workloads.models.WorkloadState",

@@ -40,7 +40,10 @@ def proposal_create(
     now: datetime,
     requests: Sequence[int] = (),
 ) -> Proposal:
-    """A draft of a budget change of one level, by a lead of the parent, taking up requests by their ids."""
+    """A draft of a budget change of one level, by a lead of the parent, taking up requests by their ids.
+
+    The very same draft again is the first: a retry makes no second one.
+    """
     user_require(user=author, action="budgets_edit", project=parent)
     level_lock(parent)
     current = version_of_level(cluster=cluster, parent=parent)
@@ -51,16 +54,16 @@ def proposal_create(
     errors = _field_errors(title, reason, effective_at, now) + lines_errors(parent, lines)
     if errors:
         raise Refused.many(errors)
+    said = {
+        "title": title.strip(),
+        "reason": reason.strip(),
+        "base_version": base_version,
+        "effective_at": whole_second(effective_at) if effective_at else None,
+    }
+    if first := _same_draft(author, cluster, parent, said, lines, taken):
+        return first
     proposal = Proposal.objects.create(
-        cluster=cluster,
-        parent=parent,
-        author=author,
-        edited_by=author,
-        title=title.strip(),
-        reason=reason.strip(),
-        base_version=base_version,
-        effective_at=whole_second(effective_at) if effective_at else None,
-        created_at=whole_second(now),
+        cluster=cluster, parent=parent, author=author, edited_by=author, created_at=whole_second(now), **said
     )
     _lines_set(proposal, lines)
     proposal.requests.set(taken)
@@ -226,6 +229,23 @@ def _requests_of(
     if errors:
         raise Refused.many(errors)
     return [found[pk] for pk in sorted(found)]
+
+
+def _same_draft(
+    author: User,
+    cluster: Cluster,
+    parent: Project,
+    said: dict[str, Any],
+    lines: Sequence[LineInput],
+    taken: Sequence[GrantRequest],
+) -> Proposal | None:
+    wanted = {project.pk: (share_ppm, burst_gpus) for project, share_ppm, burst_gpus in lines}
+    drafts = Proposal.objects.filter(author=author, cluster=cluster, parent=parent, state=DRAFT, **said)
+    for draft in drafts.prefetch_related("lines", "requests"):
+        same_lines = {line.project_id: (line.share_ppm, line.burst_gpus) for line in draft.lines.all()} == wanted
+        if same_lines and set(draft.requests.all()) == set(taken):
+            return draft
+    return None
 
 
 def _lines_set(proposal: Proposal, lines: Sequence[LineInput]) -> bool:

@@ -36,7 +36,10 @@ def request_create(
     author: User,
     now: datetime,
 ) -> GrantRequest:
-    """A draft of a request, by a lead of the project; nobody else sees it until it is submitted."""
+    """A draft of a request, by a lead of the project; nobody else sees it until it is submitted.
+
+    The very same draft again is the first: a retry makes no second one.
+    """
     user_require(user=author, action="budgets_edit", project=project)
     given = {
         "title": title, "purpose": purpose, "impact": impact, "gpus": gpus, "from_at": from_at, "until_at": until_at,
@@ -44,6 +47,10 @@ def request_create(
     errors = _project_errors(project) + _field_errors(given, now)
     if errors:
         raise Refused.many(errors)
+    User.objects.select_for_update(no_key=True).get(pk=author.pk)
+    drafts = GrantRequest.objects.filter(author=author, state=DRAFT, project=project, cluster=cluster)
+    if first := drafts.filter(**_kept(given)).first():
+        return first
     created = GrantRequest.objects.create(
         project=project, cluster=cluster, author=author, created_at=whole_second(now), **_kept(given)
     )
