@@ -18,7 +18,7 @@ NOW = after(10 * DAY)
 
 @dataclass
 class Scene:
-    """lab on a cluster of 64 GPUs: vision holds 20 %, nlp 30 %. `mona` and `max` lead lab, `vera` vision, `nils` nlp."""
+    """lab on 64 GPUs: vision holds 20 %, nlp 30 %. `mona` and `max` lead lab, `vera` vision, `nils` nlp."""
 
     cluster: Cluster
     lab: Project
