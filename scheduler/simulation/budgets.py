@@ -17,6 +17,7 @@ from scheduler.bookings import write_bookings
 from scheduler.decide import decide
 from scheduler.policy import DAY
 from scheduler.simulation.loop import FOREVER, Loop
+from scheduler.simulation.quiet import find_lapse_bound
 from scheduler.simulation.setup import HostChange, Setup
 from scheduler.simulation.tree import list_leaves, list_present_shares
 from scheduler.simulation.work import Attempt, Work
@@ -134,6 +135,12 @@ class Budgets:
         self.state = build_state(loop.setup, steady)
         self.take_decision = take_decision
         self.drained: set[int] = set()
+        self.returnable: set[int] = set()  # attempts that may return (R6)
+        self.may_skip = loop.setup.skip_passes and self.policy.half_life_seconds is None
+        self.steps = sorted({int(at) for at in loop.setup.shares.at if at > 0})
+        self.level_from = 0  # from when on shares and capacity have been the same in the whole window
+        self.decided_at = 0
+        self.lapse_bound = 0
         self.checked = 0
 
     # ------------------------------------------------ events
@@ -160,6 +167,7 @@ class Budgets:
     def end(self, attempt: Attempt, requeue: bool) -> None:
         """The attempt occupies nothing any more."""
         self._tell()
+        self.returnable.discard(attempt.number)
         events.end(self.state, attempt.number, requeue=requeue)
 
     def checkpoint(self, attempt: Attempt) -> None:
@@ -170,6 +178,7 @@ class Budgets:
     def change_host(self, host: int, kind: HostChange) -> None:
         """A host fails, drains or is back."""
         self._tell()
+        self.level_from = self.loop.now + self.policy.lookback_seconds
         match kind:
             case HostChange.FAIL:
                 events.cordon(self.state, host + FIRST_ID)
@@ -194,13 +203,25 @@ class Budgets:
         if every and self.loop.decisions % every == 0:
             invariants.check(self.state, decision)
             self.checked += 1
+        self.decided_at = now
+        self.lapse_bound = find_lapse_bound(decision.balances)
+        if self.steps and (passed := [at for at in self.steps if at <= now]):
+            self.level_from = max(self.level_from, passed[-1] + self.policy.lookback_seconds)
         first = self.state.next_attempt
         events.apply(self.state, decision)
         self._learn(decision, first)
 
-    def quiet_until(self, now: int) -> int:
-        """With nothing running and nothing waiting, until something is submitted."""
-        return now if self.loop.attempts or self.loop.waiting else FOREVER
+    def quiet_until(self) -> int:
+        """Where nothing waits, passes can be left out: the argument stands in `quiet`."""
+        loop = self.loop
+        if loop.waiting or not self.may_skip:
+            return 0
+        if not loop.attempts:
+            return FOREVER
+        if loop.holding or self.drained or self.returnable or loop.now < self.level_from:
+            return 0
+        step = next((at for at in self.steps if at > self.decided_at), FOREVER)
+        return min(self.decided_at + self.lapse_bound, step)
 
     def _learn(self, decision: Decision, next_attempt: int) -> None:
         loop = self.loop
@@ -210,6 +231,7 @@ class Budgets:
                     self._start(action, next_attempt)
                     next_attempt += 1
                 case Preempt(attempt=number, grace_seconds=grace) | Drain(attempt=number, grace_seconds=grace):
+                    self.returnable.discard(number)
                     loop.signal(loop.attempts[number], grace)
                 case Begin(attempt=number):
                     loop.begin(loop.attempts[number])
@@ -223,6 +245,8 @@ class Budgets:
 
     def _turn(self, action: Mature | Lapse | Return) -> None:
         attempt, now = self.loop.attempts[action.attempt], self.loop.now
+        if attempt.work.min_runtime > 0:
+            (self.returnable.add if isinstance(action, Lapse) else self.returnable.discard)(attempt.number)
         match action:
             case Mature(at=at):
                 self.loop.turn(attempt, Standing.FUNDED, at - EPOCH)
@@ -237,5 +261,7 @@ class Budgets:
         attempt = Attempt(number, work, places, self.loop.now)
         victims = [self.loop.attempts[victim] for victim in action.victims]
         self.loop.assign(attempt, action.standing, victims)
+        if action.standing == Standing.UNALLOCATED and work.min_runtime > 0:
+            self.returnable.add(number)
         if attempt.began_at != NEVER:
             events.run(self.state, number)

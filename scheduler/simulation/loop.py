@@ -74,8 +74,8 @@ class Decider(Protocol):
     def decide(self, now: int) -> None:
         """One pass."""
 
-    def quiet_until(self, now: int) -> int:
-        """Before when a pass can't change anything, if nothing else happens; `now`: not known."""
+    def quiet_until(self) -> int:
+        """Before when a pass can't change anything, if nothing is submitted; 0: not known, FOREVER: ever."""
 
 
 class Loop:
@@ -103,7 +103,6 @@ class Loop:
         self.overhead = setup.contracts.restart_overhead_seconds
         self._level: tuple[int, ...] = ()
         self._last_pass = -1
-        self._changed = True
         self._left = False  # something has left the queue since the source was told
         self.decider: Decider
         for event in (*setup.host_events, *source.host_events):
@@ -147,11 +146,12 @@ class Loop:
         """The next point of the grid at which a pass is due; FOREVER: none until something happens."""
         if self.decider.at_every_event:
             return FOREVER
+        quiet = self.decider.quiet_until()
+        if quiet >= FOREVER:
+            return FOREVER
         step = self.setup.pass_interval_seconds
-        if self._changed:
-            return (self._last_pass // step + 1) * step if self._last_pass >= self.now else -(-self.now // step) * step
-        quiet = self.decider.quiet_until(self._last_pass)
-        return FOREVER if quiet >= FOREVER else max(-(-quiet // step), self._last_pass // step + 1) * step
+        earliest = max(quiet, self._last_pass + 1, self.now if self.now > self._last_pass else 0)
+        return -(-earliest // step) * step
 
     def _step(self, at: int) -> None:
         events, ended = self.events, False
@@ -161,7 +161,6 @@ class Loop:
         works = self.source.take(at) if self.source.next_at() <= at else ()
         for work in works:
             self._submit(work)
-        self._changed |= ended
         if self._is_due(at, bool(works), ended):
             self._pass(at)
         self._note(at)
@@ -176,7 +175,6 @@ class Loop:
         self.decisions += 1
         self.decider.decide(at)
         self._last_pass = at
-        self._changed = False
         self.unusable = self.hosts.free - self.held if self.waiting else 0
         if self._left:
             self._left = False

@@ -51,7 +51,7 @@ class Queue:
             self.started += 1
             self.loop.assign(Attempt(self.started, work, places, now), Standing.FUNDED, [])
 
-    def quiet_until(self, now: int) -> int:
+    def quiet_until(self) -> int:
         """Nothing changes between events."""
         return FOREVER
 

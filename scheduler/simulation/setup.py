@@ -146,6 +146,7 @@ class Setup:
     warmup_days: int = 0
     seed: int = 1
     rounded_jobs: int = 0  # of the trace: parts of a GPU that were rounded up
+    skip_passes: bool = True  # leave out passes that provably change nothing; False: for the test of that proof
     check_every: int = 997  # invariants on every so manieth decision; 0: never, 1: on all
 
     @property
