@@ -23,7 +23,7 @@ from portal.simulations.scenarios.tree import Tree, check_budgets
 from portal.simulations.scenarios.values import Problems, Values
 from portal.simulations.scenarios.values import ScenarioRefused as ScenarioRefused
 from portal.simulations.traces.rows import IntArray, TraceRefused, TraceRows
-from scheduler.simulation.setup import Contracts, HostEvent, HostSetup, ResearchLab, Setup
+from scheduler.simulation.setup import Contracts, HostEvent, HostSetup, ResearchLab, Scheduler, Setup
 
 DAY_SECONDS = 86_400
 DAYS_MAX = 3_660
@@ -185,7 +185,7 @@ def _replayed(
     if changed:
         notes.append(f"{changed} jobs ask for a minimum runtime outside the policy's bounds; the nearest bound counts.")
     homeless = [name for name in found if (found[name] or name) not in listed]
-    if homeless:
+    if homeless and spec.policy.scheduler is Scheduler.BUDGETS:
         notes.append(f"Projects without a budget: {', '.join(homeless)}.")
     rounded = int(rounded_rows(trace)[rows].sum())
     setup = _setup(
