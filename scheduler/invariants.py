@@ -207,13 +207,18 @@ class _Check:
             return
         tree = build_tree(self.snapshot.projects, self.snapshot.shares)
         allocated, shares = self._count_allocated(tree), list_present_shares(tree, self.snapshot.now)
-        for node in {node for project in self._list_charged() for node in tree.path_of[project]}:
-            self._check_node(tree, node, allocated[node], shares[node])
+        judged_now = self._list_charged(kept=False)
+        for project in judged_now | self._list_charged(kept=True):
+            for node in tree.path_of[project]:
+                # The funding of a reservation was judged when it was made, and is kept (R12).
+                self._check_node(tree, node, allocated[node], shares[node] == 0 and project in judged_now)
         self._check_overdraw(tree)
 
-    def _list_charged(self) -> set[int]:
-        charged = {self.shape(start)[2] for start in self.starts if start.standing == Standing.PROTECTED}
-        returns = [action.attempt for action in self.decision.actions if isinstance(action, Return)]
+    def _list_charged(self, kept: bool) -> set[int]:
+        """Projects of charged starts, of those with a reservation or of all others and of returns."""
+        started = [start for start in self.starts if start.standing == Standing.PROTECTED]
+        charged = {self.shape(start)[2] for start in started if (start.workload in self.kept) == kept}
+        returns = [action.attempt for action in self.decision.actions if isinstance(action, Return) and not kept]
         return charged | {int(self.snapshot.attempts.project[self.attempt[number]]) for number in returns}
 
     def _count_allocated(self, tree: Tree) -> list[int]:
@@ -244,9 +249,9 @@ class _Check:
                     standing[number] = Standing.STOPPING
         return standing
 
-    def _check_node(self, tree: Tree, node: int, allocated: int, share: int) -> None:
+    def _check_node(self, tree: Tree, node: int, allocated: int, missing: bool) -> None:
         project = int(self.snapshot.projects.id[tree.project_of[node]])
-        if share == 0:
+        if missing:
             raise InvariantBroken(f"5: project {project} has no share now and is charged")
         cap = value_at(tree.burst_steps[node], self.snapshot.now, before=NEVER)
         if cap != NEVER and allocated > cap:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from scheduler import events
-from scheduler.state import State
 from scheduler.types import NEVER
 from tests.scheduler.world import DAY, HOUR, World
 
 Step = tuple[str, Any]
+
+TIMES = int(os.environ.get("EXAMPLES_TIMES", "1"))
+"""A long search for counter-examples: EXAMPLES_TIMES=50 pytest tests/scheduler."""
+
+
+def examples(count: int) -> settings:
+    """That many random examples, however long one takes."""
+    return settings(max_examples=count * TIMES, deadline=None)
 
 
 @dataclass(frozen=True)
@@ -103,10 +113,62 @@ histories = st.lists(st.one_of(*usual_steps, *mishaps), min_size=1, max_size=14)
 quiet_histories = st.lists(st.one_of(*usual_steps), min_size=1, max_size=14)
 
 
-def rebuild(world: World) -> World:
-    """Goes on with a state that was made from the facts of the old one."""
-    world.adopt(State(world.state.to_snapshot()))
-    return world
+def make_busy(seed: int, length: int, calm: bool) -> tuple[Lab, list[Step]]:
+    """A small cluster with more work than GPUs, budgets near their ends, and that many steps of its life.
+
+    Drawn by the seed alone: hypothesis likes short and simple lives, in which nobody is short of anything.
+    """
+    draw = Random(seed)
+    parents = [draw.choice([0, 0, number - 1, draw.randrange(number)]) for number in range(1, draw.randint(3, 6))]
+    bursts = [NEVER, NEVER, NEVER, 8, 12] if not calm else [NEVER]
+    lab = Lab(
+        projects=tuple((above, draw.choice([20, 30, 40, 50]), draw.choice(bursts)) for above in parents),
+        hosts=draw.choice([(8,), (8, 8), (8, 8, 8), (8, 4, 8)]),
+        blocks=draw.randint(1, 2),
+        past=tuple((draw.randint(1, 6), draw.choice([50, 200, 400, 800]), draw.randint(0, 5)) for _ in range(4)),
+    )
+    return lab, [draw_step(draw, calm) for _ in range(length)]
+
+
+def draw_step(draw: Random, calm: bool) -> Step:
+    """Mostly submissions and hours of running; without people and faults if it is to be calm."""
+    names = ["submit"] * 5 + ["run_all"] * 5 + ["free_all"] * 3 + ["end"] * 2 + ["wait", "run", "free", "checkpoint"]
+    if not calm:
+        names += ["back", "cancel", "withdraw", "cordon", "drain", "lose", "budget"]
+    name = draw.choice(names)
+    number = draw.randrange(50)
+    match name:
+        case "submit":
+            return name, [draw_submission(draw) for _ in range(draw.randint(1, 4))]
+        case "wait" | "run_all":
+            return name, draw.choice([0, 10, 60, 600, HOUR, HOUR, 3 * HOUR])
+        case "back":
+            return name, draw.choice([1, 300])
+        case "cordon" | "drain":
+            return name, (number, draw.random() < 0.7)
+        case "budget":
+            return name, (number, draw.choice([0, 5, 20]))
+    return name, number
+
+
+def draw_submission(draw: Random) -> dict[str, Any]:
+    """A workload of any kind that fits this size of cluster."""
+    return {
+        "project": draw.randrange(1, 7),
+        "gpus": draw.choice([1, 2, 3, 4, 8, 8]),
+        "replicas": draw.choice([1, 1, 1, 1, 2]),
+        "contract": draw.choice([0, 60, 900, HOUR, HOUR, 3 * HOUR, 8 * HOUR]),
+        "author": draw.randint(1, 3),
+        "priority": draw.randint(0, 1),
+        "resumable": draw.random() < 0.8,
+        "allow_unallocated": draw.random() < 0.6,
+        "first_start": draw.random() < 0.5,
+    }
+
+
+busy_times = st.builds(make_busy, st.integers(0, 1 << 32), st.integers(10, 40), st.just(False))
+calm_times = st.builds(make_busy, st.integers(0, 1 << 32), st.integers(10, 40), st.just(True))
+Life = tuple[Lab, list[Step]]
 
 
 def do_step(world: World, step: Step) -> None:
@@ -116,13 +178,8 @@ def do_step(world: World, step: Step) -> None:
         case "submit":
             for one in value:
                 world.submit(**{**one, "project": str(one["project"] % world.size)})
-        case "wait":
-            world.wait(value)
-        case "back":
-            world.wait(-value)
-        case "run_all":
-            world.start_all()
-            world.wait(value)
+        case "wait" | "back" | "run_all":
+            let_time_pass(world, name, value)
         case "free_all":
             world.free_stopped()
         case "withdraw":
@@ -131,10 +188,16 @@ def do_step(world: World, step: Step) -> None:
         case "cordon" | "drain" | "lose":
             change_host(world, name, value)
         case "budget":
-            if world.size > 1:
-                cut_budget(world, 1 + value[0] % (world.size - 1), value[1])
+            cut_budget(world, *value)
         case _:
             do_to_attempt(world, name, value)
+
+
+def let_time_pass(world: World, name: str, seconds: int) -> None:
+    """The clock goes on, or back; what was assigned may run first."""
+    if name == "run_all":
+        world.start_all()
+    world.wait(-seconds if name == "back" else seconds)
 
 
 def pick(ids: Any, number: int) -> int | None:
@@ -143,8 +206,9 @@ def pick(ids: Any, number: int) -> int | None:
     return known[number % len(known)] if known else None
 
 
-def cut_budget(world: World, project: int, percent: int) -> None:
+def cut_budget(world: World, number: int, percent: int) -> None:
     """A budget that is no larger than the one before: siblings still add up to 100 % at most."""
+    project = number % world.size
     before = [row["share_ppm"] for row in world.shares if row["project"] == project]
     if before and before[-1] >= percent * 10_000 and world.last_budget_at(project) < world.now:
         world.budget(str(project), percent)

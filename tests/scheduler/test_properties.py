@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import events, invariants
 from scheduler.decide import decide
 from scheduler.state import State
 from scheduler.types import Decision, Lapse, Mature, Preempt, Return
-from tests.scheduler.driver import Lab, Step, do_step, histories, labs, mishaps, quiet_histories, usual_steps
+from tests.scheduler.driver import Lab, Step, do_step, examples, histories, labs, mishaps, quiet_histories, usual_steps
 from tests.scheduler.world import DAY, World, shuffle
 
 policies = st.fixed_dictionaries(
@@ -31,7 +31,7 @@ policies = st.fixed_dictionaries(
 untaken = st.lists(st.tuples(st.one_of(*usual_steps, *mishaps), st.booleans()), min_size=1, max_size=14)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(labs, policies, histories)
 def test_every_decision_holds_the_invariants_and_is_empty_when_taken_again(
     lab: Lab, policy: dict[str, Any], history: list[Step]
@@ -42,7 +42,7 @@ def test_every_decision_holds_the_invariants_and_is_empty_when_taken_again(
         world.go()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(labs, policies, untaken)
 def test_a_kept_state_and_a_rebuilt_one_decide_alike_after_every_event(
     lab: Lab, policy: dict[str, Any], history: list[tuple[Step, bool]]
@@ -65,7 +65,7 @@ def compare_with_rebuilt(world: World) -> None:
     invariants.check(facts, decision)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(labs, policies, histories, st.integers(0, 1000))
 def test_the_order_of_the_facts_never_shows(lab: Lab, policy: dict[str, Any], history: list[Step], seed: int) -> None:
     world = lab.build(**policy)
@@ -76,7 +76,7 @@ def test_the_order_of_the_facts_never_shows(lab: Lab, policy: dict[str, Any], hi
         events.apply(world.state, decision)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(labs, quiet_histories)
 def test_at_one_instant_a_cluster_comes_to_rest(lab: Lab, history: list[Step]) -> None:
     # What is stopped is gone at once and waits again, what is assigned runs at once, and the clock stands still.
@@ -92,7 +92,7 @@ def test_at_one_instant_a_cluster_comes_to_rest(lab: Lab, history: list[Step]) -
             world.free_stopped()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(labs, policies, histories)
 def test_a_decision_moves_each_attempt_once(lab: Lab, policy: dict[str, Any], history: list[Step]) -> None:
     world = lab.build(**policy)
@@ -116,7 +116,7 @@ def lapsed_and_taken(decision: Decision) -> set[int]:
     return {attempt for attempt, done in kinds.items() if done == [Lapse, Preempt]}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(labs, histories)
 def test_a_decision_changes_nothing_that_it_was_given(lab: Lab, history: list[Step]) -> None:
     world = lab.build()

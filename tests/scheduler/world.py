@@ -119,10 +119,6 @@ class World:
             )
         return self._state
 
-    def adopt(self, state: State) -> None:
-        """Goes on with another state."""
-        self._state = state
-
     @property
     def size(self) -> int:
         """Projects, the root included."""
