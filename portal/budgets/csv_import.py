@@ -199,6 +199,8 @@ def _parent_of(project: Project, facts: _Facts) -> Project | None:
 
 def _top_errors(row: Row, line: Line | None, project: Project) -> list[RowError]:
     """The root, or the highest project that the person sees: a file can only repeat what it has."""
+    if row.is_broken:
+        return []
     root = project.parent_id is None
     if root and row.share_ppm in (None, PPM) and row.burst_gpus is None:
         return []
@@ -215,7 +217,8 @@ def _line_of(row: Row) -> Line:
 def _level_plan(level: _Level, facts: _Facts) -> tuple[list[RowError], LevelEdit | None]:
     """What is wrong with a level of the file, or what it would change."""
     standing = facts.budgets[level.cluster.pk]
-    differing = [(row, project) for row, project in level.rows if _line_of(row) != standing.get(project.pk, NO_BUDGET)]
+    readable = [(row, project) for row, project in level.rows if not row.is_broken]
+    differing = [(row, project) for row, project in readable if _line_of(row) != standing.get(project.pk, NO_BUDGET)]
     first = level.rows[0][0].line
     if level.parent.pk not in facts.editable:
         sentence = f"Only leads of {level.parent.path} set the budgets of its children."
@@ -223,9 +226,9 @@ def _level_plan(level: _Level, facts: _Facts) -> tuple[list[RowError], LevelEdit
     errors = list(_complete_errors(level, facts, first))
     if differing:
         version = facts.versions[level.cluster.pk].get(level.parent.pk, 0)
-        errors += _version_errors(level, version)
+        errors += _version_errors(level.parent, [row for row, _ in readable], version)
         errors += _blank_errors(differing)
-    if errors or not differing:
+    if errors or not differing or len(readable) < len(level.rows):
         return errors, None
     errors = [
         RowError(first, "percent", error.code, error.detail)
@@ -259,15 +262,15 @@ def _complete_errors(level: _Level, facts: _Facts, first: int) -> Iterator[RowEr
         yield RowError(first, "project", "missing", sentence)
 
 
-def _version_errors(level: _Level, current: int) -> Iterator[RowError]:
+def _version_errors(parent: Project, rows: Sequence[Row], current: int) -> Iterator[RowError]:
     """The version that was exported must be the newest, and the same on all lines of the level."""
-    for row, _ in level.rows:
+    for row in rows:
         if row.version is None:
             yield RowError(
                 row.line, "version", "required", "The version is missing: it says what the file was made from."
             )
         elif row.version != current:
-            sentence = f"The budgets below {level.parent.path} are at version {current} by now, not {row.version}."
+            sentence = f"The budgets below {parent.path} are at version {current} by now, not {row.version}."
             yield RowError(row.line, "version", STALE, f"{sentence} Export them again.")
 
 

@@ -34,7 +34,10 @@ class RowError(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a line says. `share_ppm` None: nothing stands there, as for the root or a project without a budget."""
+    """What a line says. `share_ppm` None: nothing stands there, as for the root or a project without a budget.
+
+    A broken one has a cell that can't be read: it counts as the line of its project, and nothing is judged by it.
+    """
 
     line: int
     cluster: str
@@ -42,10 +45,11 @@ class Row(NamedTuple):
     version: int | None
     share_ppm: int | None
     burst_gpus: int | None
+    is_broken: bool = False
 
 
 class Reading(NamedTuple):
-    """The rows that could be read, and what was wrong with the others."""
+    """The rows, and what is wrong with those that can't be read."""
 
     rows: list[Row]
     errors: list[RowError]
@@ -131,7 +135,7 @@ def _body_read(names: Sequence[str], lines: Sequence[tuple[int, list[str]]]) -> 
 
 def _row_read(number: int, cells: dict[str, str]) -> tuple[Row | None, list[RowError]]:
     errors: list[RowError] = []
-    values: dict[str, int | None] = {}
+    values: dict[str, int | None] = dict.fromkeys(("version", "percent", "burst_gpus"))
     for column, read in (("version", _version), ("percent", _percent), ("burst_gpus", _burst)):
         try:
             values[column] = read(cells[column].strip())
@@ -141,9 +145,10 @@ def _row_read(number: int, cells: dict[str, str]) -> tuple[Row | None, list[RowE
     for column, value in (("cluster", cluster), ("project", project)):
         if not value:
             errors.append(RowError(number, column, "required", f"The {column} is missing."))
-    if errors:
+    if not cluster or not project:
         return None, errors
-    return Row(number, cluster, project, values["version"], values["percent"], values["burst_gpus"]), []
+    amounts = (values["version"], values["percent"], values["burst_gpus"])
+    return Row(number, cluster, project, *amounts, is_broken=bool(errors)), errors
 
 
 def _percent(text: str) -> int | None:

@@ -58,10 +58,15 @@ def changes_visible(*, user: User) -> QuerySet[BudgetChange]:
 
 
 def changes_of_project(*, cluster: Cluster, project: Project) -> QuerySet[BudgetChange]:
-    """Changes of the levels in which the project ever had a budget, or could have one now, the newest first."""
-    levels = BudgetLine.objects.filter(project=project, change__cluster=cluster).values("change__parent")
-    changes = BudgetChange.objects.filter(Q(parent__in=levels) | Q(parent=project.parent_id), cluster=cluster)
+    """Changes on the cluster of the levels in which the project ever stood, the newest first."""
+    changes = changes_in_levels_of(changes=BudgetChange.objects.filter(cluster=cluster), project=project)
     return changes.select_related(*CHANGE_RELATED).order_by("-created_at", "-pk")
+
+
+def changes_in_levels_of(*, changes: QuerySet[BudgetChange], project: Project) -> QuerySet[BudgetChange]:
+    """Those of `changes` that are of a level in which the project stands, or once had a budget."""
+    levels = BudgetLine.objects.filter(project=project).values("change__parent")
+    return changes.filter(Q(parent__in=levels) | Q(parent=project.parent_id))
 
 
 def changes_recorded(*, changes: Iterable[BudgetChange], at: datetime) -> list[Recorded]:
@@ -88,10 +93,10 @@ def _levels(changes: Sequence[BudgetChange]) -> dict[tuple[int, int], list[_Plac
     rows = changes_standing().filter(
         cluster__in={cluster_id for cluster_id, _ in levels}, parent__in={parent_id for _, parent_id in levels}
     )
-    for cluster_id, parent_id, *place in rows.order_by("effective_at", "version").values_list(
+    for cluster_id, parent_id, effective_at, version, pk in rows.order_by("effective_at", "version").values_list(
         "cluster_id", "parent_id", "effective_at", "version", "pk"
     ):
-        levels.get((cluster_id, parent_id), []).append(_Place(*place))
+        levels.get((cluster_id, parent_id), []).append(_Place(effective_at, version, pk))
     return levels
 
 

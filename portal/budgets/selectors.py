@@ -5,7 +5,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import NamedTuple
 
-from django.db.models import F, Max, QuerySet
+from django.db.models import Max, QuerySet
 
 from portal.budgets.models import BudgetChange, BudgetLine
 from portal.clusters.models import Cluster
@@ -45,11 +45,6 @@ def changes_standing() -> QuerySet[BudgetChange]:
     return BudgetChange.objects.filter(withdraws=None, withdrawn_by=None)
 
 
-def lines_of_children() -> QuerySet[BudgetLine]:
-    """Lines of projects that are still children of the parent whose level it was: a move takes no budget along."""
-    return BudgetLine.objects.filter(project__parent=F("change__parent"))
-
-
 def changes_in_force(*, cluster: Cluster, at: datetime) -> QuerySet[BudgetChange]:
     """For each parent, the change in force at that moment."""
     return (
@@ -63,7 +58,7 @@ def changes_in_force(*, cluster: Cluster, at: datetime) -> QuerySet[BudgetChange
 def budgets_at(*, cluster: Cluster, at: datetime) -> dict[int, Line]:
     """Every project's budget at that moment; a project that is not in it has none. The root holds 100 %."""
     in_force = changes_in_force(cluster=cluster, at=at).values("pk")
-    rows = lines_of_children().filter(change__in=in_force).order_by("project_id")
+    rows = BudgetLine.objects.filter(change__in=in_force).order_by("project_id")
     return {
         project_id: Line(share_ppm, burst_gpus)
         for project_id, share_ppm, burst_gpus in rows.values_list("project_id", "share_ppm", "burst_gpus")
@@ -81,7 +76,7 @@ def level_at(*, cluster: Cluster, parent: Project, at: datetime) -> Level:
     change = changes_in_force(cluster=cluster, at=at).filter(parent=parent).select_related("author").first()
     lines = {}
     if change is not None:
-        rows = lines_of_children().filter(change=change).values_list("project_id", "share_ppm", "burst_gpus")
+        rows = BudgetLine.objects.filter(change=change).values_list("project_id", "share_ppm", "burst_gpus")
         lines = {project_id: Line(share_ppm, burst_gpus) for project_id, share_ppm, burst_gpus in rows}
     return Level(change, lines, version_of_level(cluster=cluster, parent=parent))
 
@@ -108,9 +103,9 @@ def share_history(*, cluster: Cluster, since: datetime) -> list[ShareStep]:
     the last version counts.
     """
     steps: dict[int, list[ShareStep]] = {}
-    changes = changes_standing().filter(cluster=cluster).order_by("parent_id", "effective_at", "version")
+    changes = changes_standing().filter(cluster=cluster).order_by("effective_at", "parent_id", "version")
     lines: dict[int, dict[int, Line]] = {}
-    rows = lines_of_children().filter(change__cluster=cluster)
+    rows = BudgetLine.objects.filter(change__cluster=cluster)
     for change_id, project_id, share_ppm, burst_gpus in rows.values_list(
         "change_id", "project_id", "share_ppm", "burst_gpus"
     ):
@@ -139,13 +134,52 @@ def _steps_from(steps: list[ShareStep], since: datetime) -> Iterable[ShareStep]:
     return steps[:1] + steps[max(first_needed, 1) :]
 
 
+class Shares(NamedTuple):
+    """Budgets in force with what they come to: each project's share of the cluster, and its own work's part of it."""
+
+    lines: dict[int, Line]
+    shares: dict[int, Fraction]
+    own: dict[int, Fraction]
+
+
+def shares_at(*, cluster: Cluster, at: datetime) -> Shares:
+    """Shares of the whole cluster: the product along the path. The root has 1, no budget is 0.
+
+    The path is the one that budgets were given along: of an earlier moment, before a project was moved, that of then.
+    A project's own part is what it doesn't give out: all parts of a tree add up to the whole.
+    """
+    in_force = changes_in_force(cluster=cluster, at=at).values("pk")
+    rows = BudgetLine.objects.filter(change__in=in_force).order_by("project_id")
+    lines: dict[int, Line] = {}
+    givers: dict[int, int] = {}
+    for project_id, giver_id, share_ppm, burst_gpus in rows.values_list(
+        "project_id", "change__parent", "share_ppm", "burst_gpus"
+    ):
+        lines[project_id], givers[project_id] = Line(share_ppm, burst_gpus), giver_id
+    shares = {pk: Fraction(0 if parent_id else 1) for pk, parent_id in Project.objects.values_list("pk", "parent_id")}
+    own = dict(shares)
+    for project_id in _givers_first(givers):
+        giver_id = givers[project_id]
+        share = shares[giver_id] * Fraction(lines[project_id].share_ppm, PPM)
+        shares[project_id] = share
+        own[project_id] += share
+        own[giver_id] -= share
+    return Shares(lines, shares, own)
+
+
+def _givers_first(givers: dict[int, int]) -> Iterable[int]:
+    """The projects with a line, each after the one that it has its share from."""
+    depths: dict[int, int] = {}
+    for project_id in givers:
+        path = []
+        while project_id in givers and project_id not in depths and project_id not in path:
+            path.append(project_id)
+            project_id = givers[project_id]
+        for position, each in enumerate(reversed(path), start=1):
+            depths[each] = depths.get(project_id, 0) + position
+    return sorted(givers, key=lambda project_id: depths[project_id])
+
+
 def shares_of_cluster(*, cluster: Cluster, at: datetime) -> dict[int, Fraction]:
     """Every project's share of the whole cluster: the product along its path. The root has 1, no budget is 0."""
-    lines = budgets_at(cluster=cluster, at=at)
-    shares: dict[int, Fraction] = {}
-    for project_id, parent_id in Project.objects.order_by("depth", "pk").values_list("pk", "parent_id"):
-        if parent_id is None:
-            shares[project_id] = Fraction(1)
-        else:
-            shares[project_id] = shares[parent_id] * Fraction(lines.get(project_id, NO_BUDGET).share_ppm, PPM)
-    return shares
+    return shares_at(cluster=cluster, at=at).shares
