@@ -130,6 +130,8 @@ class Loop:
         if end != FOREVER:
             self.now = end
         self._close()
+        if progress is not None and not progress(1.0):
+            raise Cancelled
 
     def _report_every(self, end: int) -> int:
         return max(end // 200, 1) if end != FOREVER else 3600
