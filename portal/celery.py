@@ -42,6 +42,13 @@ app.conf.update(
             "schedule": settings.PASS_INTERVAL_SECONDS,
             "options": {"expires": settings.PASS_INTERVAL_SECONDS},
         },
+        "simulations": {
+            "task": messages.SIMULATION_SWEEP_TASK,
+            "schedule": settings.PASS_INTERVAL_SECONDS,
+            "options": {"expires": settings.PASS_INTERVAL_SECONDS},
+        },
+        "proposals": {"task": "portal.proposals.outdate", "schedule": 60, "options": {"expires": 60}},
+        "digests": {"task": "portal.proposals.digests", "schedule": 900, "options": {"expires": 900}},
         # Does nothing where there is no demonstration.
         "demonstration": {
             "task": "portal.dashboard.demonstration_tick",

@@ -46,7 +46,23 @@ VARIABLES = (
     Variable("STATIC_ROOT", "staticfiles", "where collectstatic puts files in production"),
     Variable("MANIFEST_STATIC", "0", "1 serves hashed, immutable static files (after collectstatic)"),
     Variable("EMAIL_URL", "consolemail://", "where digests and invitations are sent"),
+    Variable("EMAIL_URL_FILE", "", "a file with the address that mail is sent through, used before EMAIL_URL"),
+    Variable("EMAIL_FROM", "gpu-commons@localhost", "the sender of digests and invitations"),
+    Variable("SITE_URL", "", "the portal's address for links in mails, as https://commons.example; empty: no links"),
+    Variable("DIGEST_HOUR", "8", "from which hour of the day on digests are sent, in the site's zone; -1: none are"),
+    Variable(
+        "OWN_PROPOSALS",
+        "alone",
+        "may people approve proposals of their own: never, always, or alone (only where nobody else could)",
+    ),
     Variable("PASS_INTERVAL_SECONDS", "10", "how often the beat asks for a pass"),
+    Variable("SIMULATION_QUEUED_MOST", "10", "how many simulations of one person may wait or run at once"),
+    Variable("SIMULATION_HOST_DAYS", "500000", "the largest simulation, in hosts times simulated days"),
+    Variable("SIMULATION_TRACE_MB", "64", "the largest trace that may be uploaded"),
+    Variable("SIMULATION_TRACE_ROWS", "1000000", "how many rows a trace or a history may have in a simulation"),
+    Variable("SIMULATION_STORED_MB", "512", "how much of uploaded traces is kept for one person"),
+    Variable("SIMULATION_MINUTES", "60", "how long one simulation may take before it is ended"),
+    Variable("SIMULATION_MEMORY_MB", "4096", "how much memory one simulation may take before it is ended"),
 )
 _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
 
@@ -78,6 +94,22 @@ def secret(name: str) -> str:
     """The content of the file that `<name>_FILE` names, else the variable itself."""
     path = text(f"{name}_FILE")
     return Path(path).read_text().strip() if path else text(name)
+
+
+def choice(name: str, allowed: tuple[str, ...]) -> str:
+    """The variable as one of a few words; anything else is refused by name."""
+    value = text(name).strip().lower()
+    if value not in allowed:
+        raise SystemExit(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+    return value
+
+
+def email() -> dict[str, object]:
+    """Django's settings of EMAIL_URL: smtp+tls://user:password@host:587, consolemail://, dummymail:// (nowhere), …"""
+    try:
+        return dict(_environ.email_url_config(secret("EMAIL_URL")))
+    except (KeyError, ValueError, environ.ImproperlyConfigured):
+        raise SystemExit("EMAIL_URL must be an address such as smtp+tls://user:password@host:587.") from None
 
 
 def database() -> dict[str, object]:

@@ -41,6 +41,8 @@ INSTALLED_APPS = [
     "portal.workloads",
     "portal.usage",
     "portal.scheduling",
+    "portal.simulations",
+    "portal.proposals",
     "portal.dashboard",
 ]
 MIDDLEWARE = [
@@ -181,6 +183,10 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {
         "AttemptState": "portal.workloads.models.AttemptState",
+        "BudgetChangeState": "portal.budgets.history.ChangeState",
+        "ProposalState": "portal.proposals.models.ProposalState",
+        "RequestState": "portal.proposals.models.RequestState",
+        "RunState": "portal.simulations.models.RunState",
         "HostState": "portal.clusters.models.HostState",
         "Standing": "portal.workloads.models.Standing",
         "WorkloadState": "portal.workloads.models.WorkloadState",
@@ -191,8 +197,22 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
+vars().update(env.email())
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.text("EMAIL_FROM")
+EMAIL_TIMEOUT = 20
+SITE_URL = env.text("SITE_URL").rstrip("/")
+DIGEST_HOUR = env.number("DIGEST_HOUR")
+OWN_PROPOSALS = env.choice("OWN_PROPOSALS", ("never", "alone", "always"))
+
 BROKER_URL = env.secret("BROKER_URL")
 PASS_INTERVAL_SECONDS = env.number("PASS_INTERVAL_SECONDS")
+SIMULATION_QUEUED_MOST = env.number("SIMULATION_QUEUED_MOST")
+SIMULATION_HOST_DAYS = env.number("SIMULATION_HOST_DAYS")
+SIMULATION_TRACE_BYTES = env.number("SIMULATION_TRACE_MB") * 1024**2
+SIMULATION_TRACE_ROWS = env.number("SIMULATION_TRACE_ROWS")
+SIMULATION_STORED_BYTES = env.number("SIMULATION_STORED_MB") * 1024**2
+SIMULATION_SECONDS = env.number("SIMULATION_MINUTES") * 60
+SIMULATION_MEMORY_BYTES = env.number("SIMULATION_MEMORY_MB") * 1024**2
 PORTAL_SIGNING_KEY_FILE = env.text("PORTAL_SIGNING_KEY_FILE")
 DATA_DIR = Path(env.text("DATA_DIR"))
 

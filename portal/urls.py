@@ -9,11 +9,14 @@ from portal.common.health import healthz, readyz
 from portal.scheduling.views import metrics
 
 api_v1 = [
+    path("", include("portal.scheduling.urls_projects")),
     path("", include("portal.projects.urls")),
     path("", include("portal.clusters.urls")),
+    path("", include("portal.budgets.urls")),
     path("", include("portal.workloads.urls")),
     path("", include("portal.usage.urls")),
     path("", include("portal.scheduling.urls")),
+    path("", include("portal.proposals.urls")),
 ]
 
 urlpatterns = [

@@ -104,11 +104,7 @@ class _Check:
 
     def check_room(self) -> None:
         quarantined = {self.host[a.host] for a in self.decision.actions if isinstance(a, Quarantine)}
-        room = self.snapshot.hosts.gpus.tolist()
-        for number, row in self.attempt.items():
-            if not (number in self.given_up and self.given_up[number].requeue):
-                for host, gpus in self._occupies(number, row):
-                    room[host] -= gpus
+        room = self._count_room()
         before = list(room)
         for start in self.starts:
             replicas, gpus, _, _ = self.shape(start)
@@ -118,11 +114,23 @@ class _Check:
                 host = self.host[host_id]
                 if not self.snapshot.hosts.schedulable[host] or host in quarantined:
                     raise InvariantBroken(f"2: workload {start.workload} is placed on closed host {host_id}")
-                freed = sum(self.sits[self.attempt[victim]].get(host, 0) for victim in start.victims)
-                room[host] -= max(count * gpus - freed, 0)
+                room[host] -= max(count * gpus - self._count_coming(start, host), 0)
         for host_id, host in self.host.items():
             if room[host] < min(before[host], 0):
                 raise InvariantBroken(f"2: host {host_id} is over-committed by {-room[host]} GPUs")
+
+    def _count_room(self) -> list[int]:
+        """By host: GPUs that nothing occupies and nobody waits for, before the starts of this decision."""
+        room: list[int] = self.snapshot.hosts.gpus.tolist()
+        for number, row in self.attempt.items():
+            if not (number in self.given_up and self.given_up[number].requeue):
+                for host, gpus in self._occupies(number, row):
+                    room[host] -= gpus
+        return room
+
+    def _count_coming(self, start: Start, host: int, without: int = NEVER) -> int:
+        """GPUs that the victims of a start free on a host."""
+        return sum(self.sits[self.attempt[one]].get(host, 0) for one in start.victims if one != without)
 
     def _occupies(self, number: int, row: int) -> list[tuple[int, int]]:
         """GPUs that nobody else may use; of a held attempt: those that no victim will free for it."""
@@ -179,11 +187,15 @@ class _Check:
         return int(self.snapshot.attempts.contract_seconds[self.requeued[start.workload]])
 
     def check_need(self) -> None:
+        room = self._count_room()
         for start in self.starts:
-            asked = {self.host[host] for host, _ in start.placement}
+            gpus = self.shape(start)[1]
+            needed = {self.host[host]: count * gpus for host, count in start.placement}
             for victim in start.victims:
-                if not asked & set(self.sits[self.attempt[victim]]):
+                if all(room[host] + self._count_coming(start, host, victim) >= asked for host, asked in needed.items()):
                     raise InvariantBroken(f"4: attempt {victim} is taken for nothing")
+            for host, asked in needed.items():
+                room[host] -= max(asked - self._count_coming(start, host), 0)
 
     # ------------------------------------------------ budgets
 
@@ -195,13 +207,18 @@ class _Check:
             return
         tree = build_tree(self.snapshot.projects, self.snapshot.shares)
         allocated, shares = self._count_allocated(tree), list_present_shares(tree, self.snapshot.now)
-        for node in {node for project in self._list_charged() for node in tree.path_of[project]}:
-            self._check_node(tree, node, allocated[node], shares[node])
+        judged_now = self._list_charged(kept=False)
+        for project in judged_now | self._list_charged(kept=True):
+            for node in tree.path_of[project]:
+                # The funding of a reservation was judged when it was made, and is kept (R12).
+                self._check_node(tree, node, allocated[node], shares[node] == 0 and project in judged_now)
         self._check_overdraw(tree)
 
-    def _list_charged(self) -> set[int]:
-        charged = {self.shape(start)[2] for start in self.starts if start.standing == Standing.PROTECTED}
-        returns = [action.attempt for action in self.decision.actions if isinstance(action, Return)]
+    def _list_charged(self, kept: bool) -> set[int]:
+        """Projects of charged starts, of those with a reservation or of all others and of returns."""
+        started = [start for start in self.starts if start.standing == Standing.PROTECTED]
+        charged = {self.shape(start)[2] for start in started if (start.workload in self.kept) == kept}
+        returns = [action.attempt for action in self.decision.actions if isinstance(action, Return) and not kept]
         return charged | {int(self.snapshot.attempts.project[self.attempt[number]]) for number in returns}
 
     def _count_allocated(self, tree: Tree) -> list[int]:
@@ -232,9 +249,9 @@ class _Check:
                     standing[number] = Standing.STOPPING
         return standing
 
-    def _check_node(self, tree: Tree, node: int, allocated: int, share: int) -> None:
+    def _check_node(self, tree: Tree, node: int, allocated: int, missing: bool) -> None:
         project = int(self.snapshot.projects.id[tree.project_of[node]])
-        if share == 0:
+        if missing:
             raise InvariantBroken(f"5: project {project} has no share now and is charged")
         cap = value_at(tree.burst_steps[node], self.snapshot.now, before=NEVER)
         if cap != NEVER and allocated > cap:

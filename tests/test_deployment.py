@@ -16,7 +16,7 @@ OURS = {name: service for name, service in COMPOSE["services"].items() if servic
 
 
 def test_every_part_of_the_portal_is_a_service():
-    assert {"migrate", "web", "worker", "receiver", "beat"} == set(OURS)
+    assert {"migrate", "web", "worker", "receiver", "simulator", "beat"} == set(OURS)
 
 
 @pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
@@ -50,7 +50,7 @@ def test_the_environment_of_a_service_is_one_that_the_portal_reads(name):
     assert set(OURS[name]["environment"]) <= known
 
 
-@pytest.mark.parametrize("name", ["worker", "receiver", "beat"])
+@pytest.mark.parametrize("name", ["worker", "receiver", "simulator", "beat"])
 def test_a_celery_service_names_an_app_and_a_queue_that_exist(name):
     command = OURS[name]["command"]
     module = importlib.import_module(command[command.index("-A") + 1])
@@ -58,7 +58,11 @@ def test_a_celery_service_names_an_app_and_a_queue_that_exist(name):
     if "-Q" in command:
         from portal.common import messages
 
-        assert command[command.index("-Q") + 1] in {messages.PORTAL_QUEUE, messages.REPORTS_QUEUE}
+        assert command[command.index("-Q") + 1] in {
+            messages.PORTAL_QUEUE,
+            messages.REPORTS_QUEUE,
+            messages.SIMULATIONS_QUEUE,
+        }
 
 
 def test_the_web_service_starts_as_written():

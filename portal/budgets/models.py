@@ -2,6 +2,8 @@
 
 The budgets in force at a moment, for one cluster and one parent, are the lines of the change with the
 greatest (effective_at, version) at or before it; a child without a line has none. The root holds 100 %.
+A change that was still ahead when it was withdrawn never counts; the withdrawal is a change without lines, so that
+it has its own version, author and reason.
 """
 
 from django.conf import settings
@@ -25,6 +27,9 @@ class BudgetChange(models.Model):
     created_at = models.DateTimeField()
     effective_at = models.DateTimeField()
     undoes = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="undone_by")
+    withdraws = models.OneToOneField(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="withdrawn_by"
+    )
 
     class Meta:
         ordering = ("-effective_at", "-version")

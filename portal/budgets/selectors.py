@@ -40,10 +40,16 @@ class Level(NamedTuple):
 NO_BUDGET = Line(0, None)
 
 
+def changes_standing() -> QuerySet[BudgetChange]:
+    """Changes that count from their moment on: neither withdrawn nor a withdrawal."""
+    return BudgetChange.objects.filter(withdraws=None, withdrawn_by=None)
+
+
 def changes_in_force(*, cluster: Cluster, at: datetime) -> QuerySet[BudgetChange]:
     """For each parent, the change in force at that moment."""
     return (
-        BudgetChange.objects.filter(cluster=cluster, effective_at__lte=at)
+        changes_standing()
+        .filter(cluster=cluster, effective_at__lte=at)
         .order_by("parent_id", "-effective_at", "-version")
         .distinct("parent_id")
     )
@@ -75,10 +81,19 @@ def level_at(*, cluster: Cluster, parent: Project, at: datetime) -> Level:
     return Level(change, lines, version_of_level(cluster=cluster, parent=parent))
 
 
+def versions_of_levels(*, cluster: Cluster) -> dict[int, int]:
+    """The newest version of each level of the cluster, by its parent's id; who isn't in it was never edited."""
+    changes = BudgetChange.objects.filter(cluster=cluster).order_by().values_list("parent_id")
+    return dict(changes.annotate(latest=Max("version")))
+
+
 def level_history(*, cluster: Cluster, parent: Project) -> QuerySet[BudgetChange]:
-    """Every change of a level, newest first, with author and lines: who, when, from, to."""
-    changes = BudgetChange.objects.filter(cluster=cluster, parent=parent).select_related("author")
-    return changes.prefetch_related("lines__project").order_by("-version")
+    """Every change of a level, newest first; `history.changes_recorded` says what each moved, from and to."""
+    changes = BudgetChange.objects.filter(cluster=cluster, parent=parent)
+    return changes.select_related(*CHANGE_RELATED).order_by("-version")
+
+
+CHANGE_RELATED = ("author", "parent", "cluster", "undoes", "withdraws", "withdrawn_by__author")
 
 
 def share_history(*, cluster: Cluster, since: datetime) -> list[ShareStep]:
@@ -88,7 +103,7 @@ def share_history(*, cluster: Cluster, since: datetime) -> list[ShareStep]:
     the last version counts.
     """
     steps: dict[int, list[ShareStep]] = {}
-    changes = BudgetChange.objects.filter(cluster=cluster).order_by("parent_id", "effective_at", "version")
+    changes = changes_standing().filter(cluster=cluster).order_by("effective_at", "parent_id", "version")
     lines: dict[int, dict[int, Line]] = {}
     rows = BudgetLine.objects.filter(change__cluster=cluster)
     for change_id, project_id, share_ppm, burst_gpus in rows.values_list(
@@ -119,13 +134,52 @@ def _steps_from(steps: list[ShareStep], since: datetime) -> Iterable[ShareStep]:
     return steps[:1] + steps[max(first_needed, 1) :]
 
 
+class Shares(NamedTuple):
+    """Budgets in force with what they come to: each project's share of the cluster, and its own work's part of it."""
+
+    lines: dict[int, Line]
+    shares: dict[int, Fraction]
+    own: dict[int, Fraction]
+
+
+def shares_at(*, cluster: Cluster, at: datetime) -> Shares:
+    """Shares of the whole cluster: the product along the path. The root has 1, no budget is 0.
+
+    The path is the one that budgets were given along: of an earlier moment, before a project was moved, that of then.
+    A project's own part is what it doesn't give out: all parts of a tree add up to the whole.
+    """
+    in_force = changes_in_force(cluster=cluster, at=at).values("pk")
+    rows = BudgetLine.objects.filter(change__in=in_force).order_by("project_id")
+    lines: dict[int, Line] = {}
+    givers: dict[int, int] = {}
+    for project_id, giver_id, share_ppm, burst_gpus in rows.values_list(
+        "project_id", "change__parent", "share_ppm", "burst_gpus"
+    ):
+        lines[project_id], givers[project_id] = Line(share_ppm, burst_gpus), giver_id
+    shares = {pk: Fraction(0 if parent_id else 1) for pk, parent_id in Project.objects.values_list("pk", "parent_id")}
+    own = dict(shares)
+    for project_id in _givers_first(givers):
+        giver_id = givers[project_id]
+        share = shares[giver_id] * Fraction(lines[project_id].share_ppm, PPM)
+        shares[project_id] = share
+        own[project_id] += share
+        own[giver_id] -= share
+    return Shares(lines, shares, own)
+
+
+def _givers_first(givers: dict[int, int]) -> Iterable[int]:
+    """The projects with a line, each after the one that it has its share from."""
+    depths: dict[int, int] = {}
+    for project_id in givers:
+        path = []
+        while project_id in givers and project_id not in depths and project_id not in path:
+            path.append(project_id)
+            project_id = givers[project_id]
+        for position, each in enumerate(reversed(path), start=1):
+            depths[each] = depths.get(project_id, 0) + position
+    return sorted(givers, key=lambda project_id: depths[project_id])
+
+
 def shares_of_cluster(*, cluster: Cluster, at: datetime) -> dict[int, Fraction]:
     """Every project's share of the whole cluster: the product along its path. The root has 1, no budget is 0."""
-    lines = budgets_at(cluster=cluster, at=at)
-    shares: dict[int, Fraction] = {}
-    for project_id, parent_id in Project.objects.order_by("depth", "pk").values_list("pk", "parent_id"):
-        if parent_id is None:
-            shares[project_id] = Fraction(1)
-        else:
-            shares[project_id] = shares[parent_id] * Fraction(lines.get(project_id, NO_BUDGET).share_ppm, PPM)
-    return shares
+    return shares_at(cluster=cluster, at=at).shares

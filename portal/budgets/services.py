@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from portal.budgets.models import BudgetChange, BudgetLine
+from portal.budgets.percent import percent_exact_text
 from portal.budgets.selectors import budgets_at, version_of_level
 from portal.clusters.models import Cluster
 from portal.common.errors import Conflict, FieldError, Refused
@@ -46,17 +47,11 @@ def budget_change_create(
     Project.objects.select_for_update(no_key=True).get(pk=parent.pk)  # one editor of this level at a time
     now = whole_second(now)
     moment = now if effective_at is None else whole_second(effective_at)
-    current = version_of_level(cluster=cluster, parent=parent)
-    if base_version != current:
-        raise Conflict(
-            f"These budgets are at version {current} by now; yours were based on version {base_version}.",
-            attr="base_version",
-            current_version=current,
-        )
-    errors = _reason_and_time_errors(reason, moment, now) + _lines_errors(parent, lines)
+    current = base_require(cluster=cluster, parent=parent, base_version=base_version)
+    errors = reason_errors(reason) + moment_errors(moment, now) + lines_errors(parent, lines)
     if errors:
         raise Refused.many(errors)
-    before = budgets_at(cluster=cluster, at=now)
+    before = budgets_at(cluster=cluster, at=moment)
     change = BudgetChange.objects.create(
         cluster=cluster,
         parent=parent,
@@ -85,26 +80,41 @@ def budget_change_create(
     return change
 
 
+def base_require(*, cluster: Cluster, parent: Project, base_version: int) -> int:
+    """The version of the level, which must be the one that the edit was based on; its row must be locked."""
+    current = version_of_level(cluster=cluster, parent=parent)
+    if base_version != current:
+        raise Conflict(
+            f"These budgets are at version {current} by now; yours were based on version {base_version}.",
+            attr="base_version",
+            current_version=current,
+        )
+    return current
+
+
 def _line_record(share_ppm: int, burst_gpus: int | None) -> dict[str, int | None]:
     return {"share_ppm": share_ppm, "burst_gpus": burst_gpus}
 
 
-def _reason_and_time_errors(reason: str, moment: datetime, now: datetime) -> list[FieldError]:
-    errors = []
+def reason_errors(reason: str) -> list[FieldError]:
     if not reason.strip():
-        errors.append(FieldError("reason", "required", "Give the reason for this change."))
-    elif "\0" in reason or len(reason) > REASON_LENGTH_MAX:
+        return [FieldError("reason", "required", "Give the reason for this change.")]
+    if "\0" in reason or len(reason) > REASON_LENGTH_MAX:
         sentence = f"A reason has at most {REASON_LENGTH_MAX} characters, none of them NUL."
-        errors.append(FieldError("reason", "invalid", sentence))
+        return [FieldError("reason", "invalid", sentence)]
+    return []
+
+
+def moment_errors(moment: datetime, now: datetime) -> list[FieldError]:
     if moment < now:
         sentence = f"A change can't take effect in the past: {moment.isoformat()} is before {now.isoformat()}."
-        errors.append(FieldError("effective_at", "invalid", sentence))
-    elif moment - now > AHEAD_MAX:
-        errors.append(FieldError("effective_at", "invalid", "A change takes effect within ten years."))
-    return errors
+        return [FieldError("effective_at", "invalid", sentence)]
+    if moment - now > AHEAD_MAX:
+        return [FieldError("effective_at", "invalid", "A change takes effect within ten years.")]
+    return []
 
 
-def _lines_errors(parent: Project, lines: Sequence[LineInput]) -> list[FieldError]:
+def lines_errors(parent: Project, lines: Sequence[LineInput]) -> list[FieldError]:
     children = {child.pk: child for child in Project.objects.filter(parent=parent, archived_at=None)}
     errors = [error for line in lines for error in _line_errors(parent, children, line)]
     listed = [project.pk for project, _, _ in lines]
@@ -147,5 +157,4 @@ def _total_errors(parent: Project, lines: Sequence[LineInput]) -> list[FieldErro
 
 def percent_exact(ppm: int) -> str:
     """`60 %`, `12.5 %`: parts per million as people write percent, exactly."""
-    whole, rest = divmod(ppm, PPM // 100)
-    return f"{whole}.{rest:04d}".rstrip("0").rstrip(".") + " %"
+    return f"{percent_exact_text(ppm)} %"

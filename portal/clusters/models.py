@@ -17,6 +17,8 @@ class TsTzRange(Func):
 class Cluster(models.Model):
     """A pool of like hosts with one scheduling policy. `paused_at`: no passes run while it is set."""
 
+    version = models.PositiveIntegerField(default=1)
+
     name = models.SlugField(max_length=60, unique=True)
     description = models.TextField(blank=True)
     engine = models.CharField(max_length=10, default="agent", choices=[("agent", "Host agents"), ("slurm", "Slurm")])

@@ -5,6 +5,9 @@ from typing import Any
 from rest_framework import serializers
 
 from portal.clusters.models import HostState
+from portal.common.serializers import StrictSerializer, TextField, WholeField
+
+VERSION_MAX = 2**31 - 1
 
 
 class ClusterSerializer(serializers.Serializer[Any]):
@@ -21,6 +24,29 @@ class ClusterSerializer(serializers.Serializer[Any]):
     schedulable_gpus = serializers.IntegerField()
     policy = serializers.DictField()
     policy_version = serializers.IntegerField()
+    version = serializers.IntegerField(help_text="Counts changes of its description: what an edit is based on.")
+
+
+class ClusterCreateSerializer(StrictSerializer):
+    """A new cluster, with the default policy."""
+
+    name = TextField(help_text="Letters, digits, - and _.")
+    description = TextField(required=False, allow_blank=True, default="")
+
+
+class ClusterChangeSerializer(StrictSerializer):
+    """What is said of it. Its name stays."""
+
+    description = TextField(allow_blank=True)
+    base_version = WholeField(low=0, high=VERSION_MAX, required=False, help_text="The version that you looked at.")
+
+
+class PolicyChangeSerializer(StrictSerializer):
+    """What its policy says beside the defaults, all of it: a setting that is left out has its default again."""
+
+    overrides = serializers.DictField(help_text="Settings by name, as `policy` of a cluster lists them.")
+    reason = TextField()
+    base_version = WholeField(low=0, high=VERSION_MAX, help_text="The `policy_version` that you looked at.")
 
 
 class HostSerializer(serializers.Serializer[Any]):

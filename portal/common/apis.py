@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from portal.common import schema  # noqa: F401 - registers how the API is described
 from portal.common.filters import StrictFilterBackend, parameters_require_known
+from portal.common.serializers import StrictSerializer
 
 Rows = list[dict[str, Any]]
 
@@ -59,6 +60,13 @@ class UnknownAddress(APIView):
 def person(request: Request) -> Any:
     """The signed-in person of a request that needed one."""
     return cast(Any, request.user)
+
+
+def body_read(serializer: type[StrictSerializer], request: Request) -> dict[str, Any]:
+    """The body in the shape of the serializer, or 400 naming what is not."""
+    read = serializer(data=request.data)
+    read.is_valid(raise_exception=True)
+    return dict(read.validated_data)
 
 
 def row_or_404(queryset: QuerySet[Any], what: str, **lookup: Any) -> Any:

@@ -54,6 +54,16 @@ class NotFound(CommonsError):
     code = "not_found"
 
 
+class Moved(NotFound):
+    """404 under its old name: `old` is what was asked for, `new` what it is called now."""
+
+    code = "moved"
+
+    def __init__(self, detail: str, *, old: str, new: str, attr: str = "") -> None:
+        super().__init__(detail, attr=attr)
+        self.old, self.new = old, new
+
+
 class Conflict(CommonsError):
     """409: based on a version that is no longer current. `current_version` says which is."""
 

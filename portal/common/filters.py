@@ -17,9 +17,13 @@ PAGING = ("limit", "offset")
 class StrictFilterBackend(DjangoFilterBackend):  # type: ignore[misc]
     """django-filter's backend, which by itself ignores what it doesn't know."""
 
+    paged = True
+
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
         filterset_class = self.get_filterset_class(view, queryset)
-        parameters_require_known(request, list(filterset_class.base_filters) if filterset_class else [])
+        parameters_require_known(
+            request, list(filterset_class.base_filters) if filterset_class else [], paged=self.paged
+        )
         filtered: QuerySet[Any] = super().filter_queryset(request, queryset, view)
         return filtered
 

@@ -13,9 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 PORTAL_QUEUE = "portal"
 REPORTS_QUEUE = "reports"
+SIMULATIONS_QUEUE = "simulations"
 
 PASS_ALL_TASK = "portal.scheduling.pass_all"  # noqa: S105 - the name of a task
 PASS_TASK = "portal.scheduling.pass_one"  # noqa: S105 - the name of a task
+SIMULATION_WORK_TASK = "portal.simulations.work"
+SIMULATION_SWEEP_TASK = "portal.simulations.sweep"
 REPORT_TASK = "portal.scheduling.report_receive"
 DESIRED_TASK = "portal.agent.desired"
 

@@ -1,8 +1,10 @@
 """Shapes of bodies, read strictly: unknown keys are refused, and a number is a number."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
+from django.utils.dateparse import parse_datetime
 from drf_spectacular.drainage import set_override
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -96,3 +98,21 @@ class TextField(serializers.CharField):
         if any("\ud800" <= letter <= "\udfff" for letter in data):
             self.fail("surrogate")
         return super().to_internal_value(data)
+
+
+class MomentField(serializers.DateTimeField):
+    """A moment that carries its offset, in whole seconds or finer."""
+
+    default_error_messages = {"invalid": "Must be a moment with its offset, as 2026-10-01T00:00:00Z."}
+
+    def to_internal_value(self, data: Any) -> datetime:
+        moment = None
+        if isinstance(data, str):
+            try:
+                moment = parse_datetime(data)
+                moment = moment.astimezone(UTC) if moment is not None and moment.tzinfo is not None else None
+            except (ValueError, OverflowError):
+                moment = None
+        if moment is None:
+            self.fail("invalid")
+        return moment

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models import Q
 
 from portal.clusters.models import Cluster, Host
 from portal.clusters.selectors import hosts_installed
@@ -154,22 +154,6 @@ def active_standings(*, workload_ids: list[int]) -> dict[int, str]:
     """Workload id -> the standing of its attempt under way."""
     rows = Attempt.objects.filter(workload__in=workload_ids).exclude(state="ended")
     return dict(rows.values_list("workload_id", "standing"))
-
-
-def ended_counts(*, user: User, cluster: Cluster, since: datetime, boundary: datetime) -> dict[str, tuple[int, int]]:
-    """State -> workloads that ended from `boundary` on, and those from `since` until then, as far as one sees them."""
-    accepted = Workload.clusters.through.objects.filter(workload_id=OuterRef("pk"), cluster_id=cluster.pk)
-    # A scalar instead of EXISTS: each is looked up, where PostgreSQL would join them to all that ever were.
-    ended = workloads_visible(user=user).alias(accepted=Subquery(accepted.values("pk")[:1]))
-    ended = ended.filter(accepted__isnull=False, ended_at__gte=since)
-    rows = (
-        ended.order_by()
-        .values_list("state")
-        .annotate(
-            number=Count("pk", filter=Q(ended_at__gte=boundary)), before=Count("pk", filter=Q(ended_at__lt=boundary))
-        )
-    )
-    return {state: (number, before) for state, number, before in rows}
 
 
 @dataclass(frozen=True)

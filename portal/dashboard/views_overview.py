@@ -16,10 +16,17 @@ from portal.dashboard.frame import Frame, frame_of
 from portal.dashboard.overview import pyramid_figures
 from portal.dashboard.pages import PageRequest, page
 from portal.dashboard.reasons import reason_word
-from portal.dashboard.selectors import STANDING_ORDER, ended_counts, gpus_by_standing, hosts_closed, running_now
+from portal.dashboard.selectors import STANDING_ORDER, gpus_by_standing, hosts_closed, running_now
 from portal.dashboard.states import STATE_WORDS
 from portal.projects.selectors import projects_visible
-from portal.usage.selectors import pyramid, wait_samples, window_segments
+from portal.usage.selectors import (
+    AttemptColumns,
+    endings,
+    pyramid,
+    wait_samples,
+    window_attempts,
+    window_segments,
+)
 from portal.workloads.selectors import queue_reasons, queue_rows, queue_waiting
 
 ROWS = 6
@@ -36,13 +43,16 @@ def overview(request: PageRequest) -> HttpResponse:
     if request.htmx:
         return render(request, "dashboard/parts/overview_now.html", context)
     ledger = window_segments(cluster=frame.cluster, start=frame.previous_start_at, end=frame.now)
-    current = pyramid(cluster=frame.cluster, start=frame.start_at, end=frame.now, columns=ledger)
-    previous = pyramid(cluster=frame.cluster, start=frame.previous_start_at, end=frame.start_at, columns=ledger)
+    attempts = window_attempts(cluster=frame.cluster, start=frame.previous_start_at, end=frame.now)
+    known = {"cluster": frame.cluster, "columns": ledger, "attempts": attempts}
+    current = pyramid(start=frame.start_at, end=frame.now, **known)
+    previous = pyramid(start=frame.previous_start_at, end=frame.start_at, **known)
+    paths = dict(projects_visible(user=request.user).order_by().values_list("pk", "path"))
     context.update(
         figures=pyramid_figures(current, previous, frame.range.previous_words),
-        answer=answer_words(current, context, frame, _longest_wait(request, frame)),
+        answer=answer_words(current, context, frame, _longest_wait(paths, attempts, frame)),
         changes=_changes(request, frame),
-        ended=_ended(request, frame),
+        ended=_ended(paths, attempts, frame),
     )
     return render(request, "dashboard/overview.html", context)
 
@@ -67,10 +77,9 @@ def _now(request: PageRequest, frame: Frame) -> dict[str, Any]:
     }
 
 
-def _longest_wait(request: PageRequest, frame: Frame) -> str:
+def _longest_wait(paths: dict[int, str], attempts: AttemptColumns, frame: Frame) -> str:
     """The project that waited longest for its first starts, of those that the person sees; none if nobody waited."""
-    paths = dict(projects_visible(user=request.user).order_by().values_list("pk", "path"))
-    samples = wait_samples(start=frame.start_at, end=frame.now, cluster=frame.cluster)
+    samples = wait_samples(start=frame.start_at, end=frame.now, cluster=frame.cluster, attempts=attempts)
     waits = waits_by_project(samples, paths)
     p90 = {path: nearest_rank(each, 90) or 0 for path, each in waits.items()}
     longest = max(sorted(p90), key=lambda path: p90[path], default="")
@@ -116,10 +125,9 @@ def _changes(request: PageRequest, frame: Frame) -> Sequence[BudgetChange]:
     return list(rows.select_related("author", "parent").order_by("-created_at", "-pk")[:ROWS])
 
 
-def _ended(request: PageRequest, frame: Frame) -> list[tuple[str, int, int]]:
-    """Workloads that ended in the range, by state, with the number of the range before."""
-    counts = ended_counts(
-        user=request.user, cluster=frame.cluster, since=frame.previous_start_at, boundary=frame.start_at
-    )
+def _ended(paths: dict[int, str], attempts: AttemptColumns, frame: Frame) -> list[tuple[str, int, int]]:
+    """Workloads that ended in the range, by state, with the number of the range before, as far as one sees them."""
+    since, boundary = frame.previous_start_at, frame.start_at
+    counts = endings(attempts=attempts, project_ids=paths, since=since, boundary=boundary)
     order = ("succeeded", "failed", "timed_out", "cancelled", "preempted", "host_failed")
     return [(state, *counts[state]) for state in order if state in counts]

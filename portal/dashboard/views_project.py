@@ -38,12 +38,14 @@ from portal.dashboard.waits_words import waits_title
 from portal.projects.models import Project
 from portal.projects.selectors import ancestor_ids, project_by_path, user_may
 from portal.usage.selectors import (
+    AttemptColumns,
     Delivery,
     HourlyDelivery,
     SegmentColumns,
     delivery_by_hour,
     nearest_rank,
     wait_samples,
+    window_attempts,
     window_segments,
 )
 
@@ -121,11 +123,12 @@ def project(request: HttpRequest, path: str) -> HttpResponseBase:
         return render(request, "dashboard/project_none.html", context)
     cluster, charts_at = frame.cluster, chart_frame(request, span)
     ledger = window_segments(cluster=cluster, start=span.start_at, end=span.end_at)
-    hourly = delivery_by_hour(cluster=cluster, start=span.start_at, end=span.end_at, columns=ledger)
+    attempts = window_attempts(cluster=cluster, start=span.start_at, end=span.end_at)
+    hourly = delivery_by_hour(cluster=cluster, start=span.start_at, end=span.end_at, columns=ledger, attempts=attempts)
     owed = owed_and_delivered(found.name, owed_steps(hourly, found, span), frame=charts_at)
     rows = {row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)}
     use = _use_chart(cluster, found, span, charts_at, ledger)
-    waits = _waits_chart(cluster, found, span, charts_at)
+    waits = _waits_chart(cluster, found, span, charts_at, attempts)
     people = authors_of(columns=ledger, project=found, span=span)
     if key := request.GET.get("csv"):
         return csv_of([use.chart, owed, waits.chart, _people_chart(people)], key)
@@ -199,8 +202,10 @@ class Waits:
     p90_seconds: int | None
 
 
-def _waits_chart(cluster: Cluster, found: Project, span: Span, charts_at: ChartFrame) -> Waits:
-    samples = wait_samples(start=span.start_at, end=span.end_at, cluster=cluster, project=found)
+def _waits_chart(
+    cluster: Cluster, found: Project, span: Span, charts_at: ChartFrame, attempts: AttemptColumns
+) -> Waits:
+    samples = wait_samples(start=span.start_at, end=span.end_at, cluster=cluster, project=found, attempts=attempts)
     firsts = samples.wait_seconds[~samples.restart]
     series = waits_by_class(samples, restart=False)
     chart = wait_distribution(series, frame=charts_at, title=waits_title(series, found.name), key="waits")

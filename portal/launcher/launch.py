@@ -104,6 +104,7 @@ def bring_up(options: Options, services: Services, listener: int, began_at: floa
     # After the first page, which would else share the processors with them.
     supervisor.process_start(table.worker(environment, identity))
     supervisor.process_start(table.receiver(environment, identity))
+    supervisor.process_start(table.simulator(environment, identity))
     supervisor.process_start(table.agent(agent_environment(services), own_identity(), folder=folder.agent))
     supervisor.process_start(table.beat(environment, identity, schedule=beat_schedule(folder, identity)))
     say(f"\nGPU Commons is at {options.address} (up in {time.monotonic() - began_at:.1f} s; Ctrl-C stops it).")

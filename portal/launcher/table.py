@@ -44,6 +44,12 @@ def receiver(environment: Mapping[str, str], identity: Identity) -> Process:
     return Process("receiver", (*argv, "-Q", "reports", "-P", "solo", *CELERY_QUIET), environment, identity)
 
 
+def simulator(environment: Mapping[str, str], identity: Identity) -> Process:
+    """Simulations, one at a time, each in a process that yields to all others: passes don't wait for them."""
+    argv = (PYTHON, "-m", "celery", "-A", "portal.celery", "worker", "-n", "simulator@%h", "-Q", "simulations")
+    return Process("simulator", (*argv, "-P", "solo", *CELERY_QUIET), environment, identity)
+
+
 def beat(environment: Mapping[str, str], identity: Identity, *, schedule: Path) -> Process:
     """Asks for a pass every few seconds."""
     argv = (PYTHON, "-m", "celery", "-A", "portal.celery", "beat", "--loglevel", "INFO", "-s", str(schedule))

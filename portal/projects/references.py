@@ -2,7 +2,7 @@
 
 from rest_framework.exceptions import ValidationError
 
-from portal.common.errors import NotFound
+from portal.common.errors import FieldError, NotFound
 from portal.projects.models import Project, User
 from portal.projects.selectors import project_by_path, projects_visible
 
@@ -25,3 +25,12 @@ def project_of_parameter(*, user: User, name: str, value: str) -> Project:
         return project_by_reference(user=user, reference=value.strip("/"))
     except NotFound as error:
         raise ValidationError({name: [error.detail]}, code="unknown_project") from None
+
+
+def project_of_body(*, user: User, name: str, value: str) -> Project:
+    """The project that a field of a body names: 404 on that field if the person may not see it."""
+    try:
+        return project_by_reference(user=user, reference=value.strip("/"))
+    except NotFound as error:
+        error.errors = [FieldError(name, each.code, each.detail) for each in error.errors]
+        raise

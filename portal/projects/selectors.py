@@ -3,9 +3,9 @@
 from django.db.models import CharField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Concat
 
-from portal.common.errors import Forbidden, NotFound
+from portal.common.errors import Forbidden, Moved, NotFound
 from portal.common.permissions import ACTION_WORDS, ROLE_RANK, role_covers
-from portal.projects.models import Membership, Project, Role, User
+from portal.projects.models import FormerPath, Invitation, Membership, Project, Role, User
 
 NAMES_IN_A_MESSAGE = 20
 
@@ -25,14 +25,31 @@ def projects_visible(*, user: User) -> QuerySet[Project]:
 def projects_submittable(*, user: User) -> QuerySet[Project]:
     """Projects that the person may submit to: member or lead there or above; archived ones left out."""
     live = Project.objects.filter(archived_at=None)
-    if user.is_superuser:
-        return live
+    return live if user.is_superuser else live.filter(_role_above(user, [Role.MEMBER, Role.LEAD]))
+
+
+def projects_led(*, user: User) -> QuerySet[Project]:
+    """Projects that the person leads, there or from above, archived ones among them."""
+    return Project.objects.all() if user.is_superuser else Project.objects.filter(_role_above(user, [Role.LEAD]))
+
+
+def _role_above(user: User, roles: list[Role]) -> Exists:
     above = (
-        Membership.objects.filter(user_id=user.pk, role__in=[Role.MEMBER, Role.LEAD])
+        Membership.objects.filter(user_id=user.pk, role__in=roles)
         .alias(seen=ExpressionWrapper(OuterRef("path"), output_field=CharField()))
         .filter(Q(seen=F("project__path")) | Q(seen__startswith=Concat("project__path", Value("/"))))
     )
-    return live.filter(Exists(above))
+    return Exists(above)
+
+
+def memberships_visible(*, user: User) -> QuerySet[Membership]:
+    """Roles on projects that the person may see."""
+    return Membership.objects.filter(project__in=projects_visible(user=user))
+
+
+def invitations_visible(*, user: User) -> QuerySet[Invitation]:
+    """Invitations to projects that the person leads."""
+    return Invitation.objects.filter(project__in=projects_led(user=user))
 
 
 def ancestor_paths(path: str) -> list[str]:
@@ -72,6 +89,12 @@ def user_require(*, user: User, action: str, project: Project) -> None:
         raise Forbidden(f"You are {role} of {project.path}; you may not {ACTION_WORDS[action]} it.")
 
 
+def auditor_require(*, user: User) -> None:
+    """The audit log speaks of everybody and everything: operators and administrators read it."""
+    if not user.is_site_wide:
+        raise Forbidden("The audit log is for operators and administrators.")
+
+
 def project_by_path(*, user: User, path: str) -> Project:
     """The project, if the person may see it; else an error that names those that they may."""
     project = None if "\0" in path else projects_visible(user=user).filter(path=path).first()
@@ -80,22 +103,44 @@ def project_by_path(*, user: User, path: str) -> Project:
     return project
 
 
-def project_allowing(*, user: User, action: str, path: str) -> Project:
-    """The project, if the person may do that in it; else the errors of `project_by_path` and `user_require`."""
-    project = None if "\0" in path else Project.objects.filter(path=path).first()
+def project_allowing(*, user: User, action: str, path: str, held: bool = False) -> Project:
+    """The project, if the person may do that in it; else the errors of `project_by_path` and `user_require`.
+
+    `held`: until the transaction ends nobody archives it. Others may hold it so too.
+    """
+    project = None if "\0" in path else _project_held(path) if held else Project.objects.filter(path=path).first()
     if project is None:
         raise project_not_found(user=user, path=path)
     user_require(user=user, action=action, project=project)
     return project
 
 
+def _project_held(path: str) -> Project | None:
+    """Django has no word for this weakest of row locks, the one that a foreign key takes."""
+    rows = Project.objects.raw("SELECT * FROM projects_project WHERE path = %s FOR KEY SHARE", [path])
+    return next(iter(rows), None)
+
+
 def project_not_found(*, user: User, path: str) -> NotFound:
-    """The same error whether the project does not exist or may not be seen."""
+    """The same error whether the project does not exist or may not be seen; one that moved says where it is now."""
+    moved = project_moved(user=user, path=path)
+    if moved is not None:
+        sentence = f"{path} was renamed or moved: it is {moved.path} now. Use that name."
+        return Moved(sentence, old=path, new=moved.path, attr="project")
     visible = list(
         projects_visible(user=user).filter(archived_at=None).values_list("path", flat=True)[: NAMES_IN_A_MESSAGE + 1]
     )
     shown = path.replace("\0", "\\0")[:200]
     return NotFound(f"There is no project {shown!r} that you may see. {names_hint(visible)}", attr="project")
+
+
+def project_moved(*, user: User, path: str) -> Project | None:
+    """The project that had this path last, if the person may see it and nothing stands at that path now."""
+    if "\0" in path or Project.objects.filter(path=path).exists():
+        return None
+    former = FormerPath.objects.filter(path=path, project__in=projects_visible(user=user)).select_related("project")
+    newest = former.first()
+    return newest.project if newest else None
 
 
 def names_hint(names: list[str]) -> str:

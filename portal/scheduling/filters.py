@@ -15,9 +15,15 @@ class BudgetFilter(django_filters.FilterSet):  # type: ignore[misc]
     project = django_filters.CharFilter(method="project_filter", label="That project and all below it: path or id.")
     parent = django_filters.CharFilter(method="parent_filter", label="The children of that project: path or id.")
 
+    at = django_filters.CharFilter(method="at_keep", label="In force at that moment, with its offset; none: now.")
+
     class Meta:
         model = BudgetLine
         fields = ("cluster", "project", "parent")
+
+    def at_keep(self, queryset: QuerySet[BudgetLine], name: str, value: str) -> QuerySet[BudgetLine]:
+        """The view has chosen the lines of that moment already."""
+        return queryset
 
     def cluster_filter(self, queryset: QuerySet[BudgetLine], name: str, value: str) -> QuerySet[BudgetLine]:
         return queryset.filter(change__cluster=cluster_of_parameter(value))

@@ -2,8 +2,9 @@
 
 from django.urls import path
 
-from portal.scheduling.apis import BudgetList
+from portal.scheduling.apis import BudgetExport, BudgetList
 
 urlpatterns = [
     path("budgets/", BudgetList.as_view()),
+    path("budgets/export/", BudgetExport.as_view()),
 ]

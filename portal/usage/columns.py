@@ -3,18 +3,16 @@
 Everything is int64: moments are epoch seconds, GPU-time is whole GPU-seconds. No row is looked at in Python.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portal.clusters.models import Cluster
 from portal.common.units import HOUR_SECONDS, epoch_seconds
 from portal.projects.models import Project
-from portal.usage.arrays import NEVER, BoolArray, IntArray, columns_fetch
-from portal.usage.models import Segment
+from portal.usage.arrays import NEVER, BoolArray, IntArray
 from portal.workloads.models import CHARGED_STANDINGS, Standing
 
 Path = tuple[int, ...]
@@ -22,22 +20,6 @@ Parents = Mapping[int, int | None]
 
 STANDINGS: tuple[str, ...] = tuple(Standing.values)
 CHARGED = tuple(STANDINGS.index(standing) for standing in CHARGED_STANDINGS)
-
-# Path, GPUs (at most 2**20 on a host) and standing travel as one number: an array costs more than the shifts.
-_GPUS_SHIFT = 3
-_PATH_SHIFT = 24
-_STANDING_NUMBER = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(STANDINGS))
-_SEGMENTS = f"""
-SELECT array_agg(s.workload_id), array_agg(s.host_id), array_agg(s.author_id), array_agg(s.start_at),
-       array_agg(coalesce(s.end_at, 'infinity')),
-       array_agg((coalesce(known.number, 0) << {_PATH_SHIFT}) | (s.gpus << {_GPUS_SHIFT})
-                 | (CASE s.standing {_STANDING_NUMBER} END))
-FROM usage_segment s LEFT JOIN (
-    SELECT text::bigint[] AS path, number FROM unnest(%(paths)s::text[]) WITH ORDINALITY AS given(text, number)
-) AS known ON known.path = s.path
-WHERE s.cluster_id = %(cluster)s AND (s.end_at IS NULL OR s.end_at > %(start)s) AND s.start_at < %(end)s
-  AND (%(project)s::bigint IS NULL OR %(project)s = ANY (s.path))
-"""  # noqa: S608 - the names of standings are constants
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,63 +51,6 @@ class SegmentColumns:
 def parents_read() -> Parents:
     """Each project's parent; parents stand before their children."""
     return dict(Project.objects.order_by("depth", "pk").values_list("pk", "parent_id"))
-
-
-def window_segments(
-    *,
-    cluster: Cluster,
-    start: datetime,
-    end: datetime,
-    project: Project | None = None,
-    parents: Parents | None = None,
-) -> SegmentColumns:
-    """Segments of the cluster that reach into [start, end); with `project`, those charged to it or below it.
-
-    `parents`: the tree of projects, if the caller has read it already.
-    """
-    paths = _tree_paths(parents_read() if parents is None else parents)
-    parameters = {
-        "cluster": cluster.pk,
-        "start": start,
-        "end": end,
-        "project": None if project is None else project.pk,
-    }
-    columns = columns_fetch(_SEGMENTS, {**parameters, "paths": _texts(paths)})
-    if (columns[-1] >> _PATH_SHIFT == 0).any():  # charged along paths that the tree no longer has
-        paths += _former_paths(cluster, start, end, paths)
-        columns = columns_fetch(_SEGMENTS, {**parameters, "paths": _texts(paths)})
-    workload, host, author, start_at, end_at, packed = columns
-    counts = np.bincount(packed >> _PATH_SHIFT, minlength=len(paths) + 1)[1:]
-    place = np.cumsum(counts > 0) - 1  # of each path among those that occur
-    return SegmentColumns(
-        workload=workload,
-        host=host,
-        author=author,
-        gpus=(packed & 2**_PATH_SHIFT - 1) >> _GPUS_SHIFT,
-        standing=packed & 2**_GPUS_SHIFT - 1,
-        start_at=start_at,
-        end_at=end_at,
-        path=place[(packed >> _PATH_SHIFT) - 1] if paths else packed,
-        paths=tuple(path for path, count in zip(paths, counts, strict=True) if count),
-    )
-
-
-def _tree_paths(parents: Parents) -> list[Path]:
-    """For every project the ids from the root down to it."""
-    paths: dict[int, Path] = {}
-    for project_id, parent_id in parents.items():
-        paths[project_id] = (project_id,) if parent_id is None else (*paths[parent_id], project_id)
-    return list(paths.values())
-
-
-def _texts(paths: Iterable[Path]) -> list[str]:
-    """As PostgreSQL writes arrays."""
-    return [f"{{{','.join(map(str, path))}}}" for path in paths]
-
-
-def _former_paths(cluster: Cluster, start: datetime, end: datetime, known: Sequence[Path]) -> list[Path]:
-    rows = Segment.objects.filter(cluster=cluster, start_at__lt=end).exclude(end_at__lte=start)
-    return sorted({tuple(path) for path in rows.order_by().values_list("path", flat=True).distinct()} - set(known))
 
 
 def gpu_seconds_by_group(
@@ -197,3 +122,15 @@ def numbers_of(ids: Sequence[int], values: NDArray[np.int64]) -> IntArray:
     order = np.argsort(np.array(ids, dtype=np.int64), kind="stable")
     found: IntArray = order[np.searchsorted(np.array(ids, dtype=np.int64)[order], values)]
     return found
+
+
+def dense(values: IntArray) -> tuple[IntArray, IntArray]:
+    """The different values in rising order, and each one's place among them. Ids lie close: no sorting then."""
+    if not len(values):
+        return values, values
+    low, high = int(values.min()), int(values.max())
+    if high - low > 8 * len(values):
+        found, places = np.unique(values, return_inverse=True)
+        return found, places
+    there = np.bincount(values - low, minlength=high - low + 1) > 0
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]

@@ -16,7 +16,8 @@ import numpy as np
 from portal.budgets.selectors import ShareStep, share_history
 from portal.clusters.models import Cluster, HostState
 from portal.common.units import PPM, epoch_seconds, moment_of
-from portal.usage.arrays import IntArray, columns_fetch, int_array
+from portal.usage.arrays import IntArray, int_array
+from portal.usage.attempts import AttemptColumns, window_attempts
 from portal.usage.columns import (
     Parents,
     SegmentColumns,
@@ -24,31 +25,11 @@ from portal.usage.columns import (
     hour_edges,
     numbers_of,
     parents_read,
-    window_segments,
 )
 from portal.usage.occupancy import HostSpans, capacity_between, host_spans_read
+from portal.usage.segments import window_segments
 
 INT64_ABOVE = 2**63
-
-# OFFSET 0: each attempt looks its workload up. Joined freely, PostgreSQL reads every workload there ever was.
-_DEMAND = """
-SELECT array_agg(project_id), array_agg(gpus), array_agg(start_at), array_agg(coalesce(end_at, 'infinity'))
-FROM (
-    SELECT w.project_id, w.gpus, a.queued_at AS start_at, a.ended_at AS end_at
-    FROM workloads_attempt a CROSS JOIN LATERAL (
-        SELECT project_id, replicas::bigint * gpus_per_replica AS gpus FROM workloads_workload
-        WHERE id = a.workload_id OFFSET 0
-    ) AS w
-    WHERE a.cluster_id = %(cluster)s AND a.min_runtime_seconds > 0
-      AND a.queued_at < %(end)s AND (a.ended_at IS NULL OR a.ended_at > %(start)s)
-    UNION ALL
-    SELECT w.project_id, w.replicas::bigint * w.gpus_per_replica, w.queued_at, w.ended_at
-    FROM workloads_workload w JOIN workloads_workload_clusters c ON c.workload_id = w.id
-    WHERE c.cluster_id = %(cluster)s AND w.min_runtime_seconds > 0 AND w.state IN ('pending', 'cancelled')
-      AND w.queued_at < %(end)s AND (w.ended_at IS NULL OR w.ended_at > %(start)s)
-      AND NOT EXISTS (SELECT 1 FROM workloads_attempt a WHERE a.workload_id = w.id AND a.queued_at >= w.queued_at)
-) AS asked
-"""
 
 
 @dataclass(frozen=True)
@@ -81,9 +62,10 @@ def delivery(
     columns: SegmentColumns | None = None,
     parents: Parents | None = None,
     spans: HostSpans | None = None,
+    attempts: AttemptColumns | None = None,
 ) -> dict[int, Delivery]:
     """Every project's owed and delivered GPU-seconds, its whole subtree counted. Arguments as `delivery_by_hour`'s."""
-    found = _hours(cluster, start, end, columns, parents, spans)
+    found = _hours(cluster, start, end, _Known(columns, parents, spans, attempts))
     owed, delivered = found.owed.sum(axis=1).tolist(), found.delivered.sum(axis=1).tolist()
     return {pk: Delivery(owed[row], delivered[row]) for row, pk in enumerate(found.projects)}
 
@@ -95,14 +77,19 @@ def delivery_mean(deliveries: Iterable[Delivery]) -> float | None:
 
 
 def delivery_by_hour(
-    *, cluster: Cluster, start: datetime, end: datetime, columns: SegmentColumns | None = None
+    *,
+    cluster: Cluster,
+    start: datetime,
+    end: datetime,
+    columns: SegmentColumns | None = None,
+    attempts: AttemptColumns | None = None,
 ) -> HourlyDelivery:
-    """Owed and delivered, hour by hour. Six queries, whatever the size of tree and ledger.
+    """Owed and delivered, hour by hour. A fixed number of queries, whatever the size of tree and ledger.
 
-    `columns`: the cluster's segments of this range or a longer one, if the caller has read them already; so with
-    `parents` (the tree of projects) and `spans` (of the hosts).
+    `columns`, `attempts`: the cluster's segments and attempts of this range or a longer one, if the caller has read
+    them already; so with `parents` (the tree of projects) and `spans` (of the hosts).
     """
-    found = _hours(cluster, start, end, columns, None, None)
+    found = _hours(cluster, start, end, _Known(columns, attempts=attempts))
     return HourlyDelivery(
         edges=[moment_of(int(edge)) for edge in found.edges],
         owed=dict(zip(found.projects, found.owed.tolist(), strict=True)),
@@ -119,29 +106,34 @@ class _Hours(NamedTuple):
     delivered: IntArray
 
 
-def _hours(
-    cluster: Cluster,
-    start: datetime,
-    end: datetime,
-    columns: SegmentColumns | None,
-    parents: Parents | None,
-    spans: HostSpans | None,
-) -> _Hours:
+class _Known(NamedTuple):
+    """What the caller has read already."""
+
+    columns: SegmentColumns | None = None
+    parents: Parents | None = None
+    spans: HostSpans | None = None
+    attempts: AttemptColumns | None = None
+
+
+def _hours(cluster: Cluster, start: datetime, end: datetime, known: _Known) -> _Hours:
     edges = hour_edges(start, end)
-    parents = parents_read() if parents is None else parents
-    spans = host_spans_read(cluster=cluster, start=start, end=end) if spans is None else spans
+    parents = parents_read() if known.parents is None else known.parents
+    spans = host_spans_read(cluster=cluster, start=start, end=end) if known.spans is None else known.spans
+    columns, attempts = known.columns, known.attempts
     if columns is None:
         columns = window_segments(cluster=cluster, start=start, end=end, parents=parents)
+    if attempts is None:
+        attempts = window_attempts(cluster=cluster, start=start, end=end)
     entitled = _entitled(share_history(cluster=cluster, since=start), spans, edges, parents)
-    owed = np.minimum(entitled, _demand(cluster, start, end, edges, parents))
+    owed = np.minimum(entitled, _demand(attempts, edges, parents))
     return _Hours(edges, list(parents), owed, _delivered(columns, edges, parents))
 
 
-def _demand(cluster: Cluster, start: datetime, end: datetime, edges: IntArray, parents: Parents) -> IntArray:
-    """GPU-seconds asked for in each hour, in the subtree of each project as the tree stands."""
-    project, gpus, start_at, end_at = columns_fetch(_DEMAND, {"cluster": cluster.pk, "start": start, "end": end})
-    rows = numbers_of(list(parents), project)
-    totals = gpu_seconds_by_group(edges, rows, len(parents), start_at, end_at, gpus)
+def _demand(attempts: AttemptColumns, edges: IntArray, parents: Parents) -> IntArray:
+    """GPU-seconds asked for in each hour, from the place in the queue on, in the subtree of each project as it is."""
+    mine = attempts.where(attempts.min_runtime_seconds > 0)
+    rows = numbers_of(list(parents), mine.project)
+    totals = gpu_seconds_by_group(edges, rows, len(parents), mine.queued_at, mine.ended_at, mine.gpus)
     row_of = {project_id: row for row, project_id in enumerate(parents)}
     for project_id, parent_id in reversed(list(parents.items())):  # children stand after their parents
         if parent_id is not None:
@@ -169,17 +161,18 @@ def _entitled(steps: list[ShareStep], spans: HostSpans, edges: IntArray, parents
     changes = np.unique(int_array([edges[0], *(at for at in moments if edges[0] < at < edges[-1])]))
     cuts = np.unique(np.concatenate((edges, changes)))
     schedulable = capacity_between(spans=spans, edges=cuts)[HostState.SCHEDULABLE]
-    hour_of_cut = np.searchsorted(edges, cuts[:-1], side="right") - 1
+    first_cut = np.searchsorted(cuts, edges[:-1])  # of each hour: every edge is a cut
     change_of_cut = np.searchsorted(changes, cuts[:-1], side="right") - 1
     most = int(schedulable.max(initial=0)) * (len(changes) + 1)
     shares = _shares_at(steps, changes, parents)
     entitled = np.zeros((len(parents), len(edges) - 1), dtype=np.int64)
+    if len(cuts) < 2:
+        return entitled
     for row, (parts, whole) in enumerate(shares):
         # A share is at most the whole, so nothing is above whole x most: int64 where that fits, else Python's integers.
         kind = np.int64 if whole * most < INT64_ABOVE else object
-        weighted = np.zeros(len(edges) - 1, dtype=kind)
-        np.add.at(weighted, hour_of_cut, np.array(parts, dtype=kind)[change_of_cut] * schedulable.astype(kind))
-        entitled[row] = weighted // whole
+        weighted = np.array(parts, dtype=kind)[change_of_cut] * schedulable.astype(kind)
+        entitled[row] = np.add.reduceat(weighted, first_cut) // whole
     return entitled
 
 

@@ -59,3 +59,29 @@ class Segment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.gpus} GPUs {self.standing} from {self.start_at:%F %T}"
+
+
+class LedgerDayKind(models.TextChoices):
+    SEGMENTS = "segments", "Segments"
+    ATTEMPTS = "attempts", "Attempts"
+
+
+class LedgerDay(models.Model):
+    """What ended on one day (UTC) in a cluster, packed for reading: segments, or attempts. See portal.usage.days.
+
+    A copy, never a source: a trigger drops it when one of its rows changes. `first_at` is when the first of them
+    began; null: nothing ended that day.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+", db_index=False)
+    kind = models.CharField(max_length=10, choices=LedgerDayKind.choices)
+    day = models.DateField()
+    first_at = models.DateTimeField(null=True)
+    rows = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["cluster", "kind", "day"], name="ledger_day_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.rows} {self.kind} that ended on {self.day:%F}"

@@ -16,13 +16,14 @@ from portal.usage.arrays import NEVER, BoolArray, IntArray, int_array
 from portal.usage.columns import (
     STANDINGS,
     SegmentColumns,
+    dense,
     gpu_seconds_by_group,
     gpu_seconds_each,
     step_edges,
     sums_by_group,
-    window_segments,
 )
 from portal.usage.models import Segment
+from portal.usage.segments import window_segments
 from portal.workloads.models import CHARGED_STANDINGS, Standing, Workload
 
 HOST_STATES: tuple[str, ...] = tuple(HostState.values)
@@ -130,10 +131,12 @@ def usage_by_author(*, columns: SegmentColumns, start: datetime, end: datetime) 
     first, last = epoch_seconds(start), epoch_seconds(end)
     inside = (columns.start_at < last) & ((columns.end_at == NEVER) | (columns.end_at > first))
     each = gpu_seconds_each(start, end, columns)
-    authors, author = np.unique(columns.author, return_inverse=True)
+    authors, author = dense(columns.author)
     unallocated = columns.standing == STANDINGS.index(Standing.UNALLOCATED)
-    pairs = np.unique(columns.workload[inside] * len(authors) + author[inside])
-    workloads = np.bincount(pairs % max(len(authors), 1), minlength=len(authors))
+    workload, whose = columns.workload[inside], author[inside]
+    order = np.argsort(workload, kind="stable")
+    is_first = np.diff(workload[order], prepend=NEVER) != 0  # of its workload's segments: a workload has one author
+    workloads = np.bincount(whose[order][is_first], minlength=len(authors))
     sums = [_sums(author, len(authors), each, chosen) for chosen in (columns.charged(), unallocated)]
     return [
         AuthorUsage(int(author_id), int(charged), int(free), int(count))

@@ -10,6 +10,7 @@ from portal.clusters.models import Cluster, Host, HostState
 from portal.common.units import epoch_seconds
 from portal.projects.models import Project
 from portal.usage.arrays import NEVER, row_fetch
+from portal.usage.attempts import AttemptColumns
 from portal.usage.columns import (
     STANDINGS,
     Parents,
@@ -18,10 +19,10 @@ from portal.usage.columns import (
     parents_read,
     step_edges,
     sums_by_group,
-    window_segments,
 )
 from portal.usage.delivery import Delivery, delivery
 from portal.usage.occupancy import HOST_STATES, HostSpans, capacity_between, host_spans_read
+from portal.usage.segments import window_segments
 
 _HELD = """
 WITH asked AS (SELECT tstzrange(%(start)s, %(end)s, '[)') AS span),
@@ -104,10 +105,12 @@ def pyramid(
     end: datetime,
     project: Project | None = None,
     columns: SegmentColumns | None = None,
+    attempts: AttemptColumns | None = None,
 ) -> Pyramid:
     """The four levels over [start, end), of the whole cluster or of one project's part in it.
 
-    `columns`: all of the cluster's segments of this range or a longer one, if the caller has read them already.
+    `columns`, `attempts`: all of the cluster's segments and attempts of this range or a longer one, if the caller has
+    read them already.
     """
     parents = parents_read()
     if columns is None:
@@ -121,7 +124,9 @@ def pyramid(
     elsewhere = _unschedulable(mine, spans, start, end)
     held = _held(cluster, start, end, project)
     idle = max(schedulable - (sum(sums) - elsewhere) - held, 0)
-    found = delivery(cluster=cluster, start=start, end=end, columns=columns, parents=parents, spans=spans)
+    found = delivery(
+        cluster=cluster, start=start, end=end, columns=columns, parents=parents, spans=spans, attempts=attempts
+    )
     counted = _counted(found, cluster, end, project, parents)
     return Pyramid(
         start=start,
@@ -149,12 +154,14 @@ def _held(cluster: Cluster, start: datetime, end: datetime, project: Project | N
 def _unschedulable(columns: SegmentColumns, spans: HostSpans, start: datetime, end: datetime) -> int:
     """GPU-seconds occupied on hosts while they took no new work."""
     first, last = epoch_seconds(start), epoch_seconds(end)
-    order = np.argsort(columns.host, kind="stable")
+    closed = np.flatnonzero(spans.state != HOST_STATES.index(HostState.SCHEDULABLE))
+    rows = np.flatnonzero(np.isin(columns.host, spans.host[closed]))
+    order = rows[np.argsort(columns.host[rows], kind="stable")]
     hosts, gpus = columns.host[order], columns.gpus[order]
     starts = np.clip(columns.start_at[order], first, last)
     ends = np.clip(np.where(columns.end_at[order] == NEVER, last, columns.end_at[order]), first, last)
     total = 0
-    for row in np.flatnonzero(spans.state != HOST_STATES.index(HostState.SCHEDULABLE)):
+    for row in closed:
         here = slice(*np.searchsorted(hosts, (spans.host[row], spans.host[row] + 1)))
         until = last if spans.end_at[row] == NEVER else spans.end_at[row]
         shared = np.minimum(ends[here], until) - np.maximum(starts[here], spans.start_at[row])

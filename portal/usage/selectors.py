@@ -1,9 +1,11 @@
 """What the ledger says: every reader of segments, by name. Each takes a fixed number of queries."""
 
 from portal.usage.arrays import NEVER as NEVER
+from portal.usage.attempts import AttemptColumns as AttemptColumns
+from portal.usage.attempts import endings as endings
+from portal.usage.attempts import window_attempts as window_attempts
 from portal.usage.columns import STANDINGS as STANDINGS
 from portal.usage.columns import SegmentColumns as SegmentColumns
-from portal.usage.columns import window_segments as window_segments
 from portal.usage.delivery import Delivery as Delivery
 from portal.usage.delivery import HourlyDelivery as HourlyDelivery
 from portal.usage.delivery import delivery as delivery
@@ -17,6 +19,7 @@ from portal.usage.occupancy import occupancy_by_standing as occupancy_by_standin
 from portal.usage.occupancy import usage_by_author as usage_by_author
 from portal.usage.pyramid import Pyramid as Pyramid
 from portal.usage.pyramid import pyramid as pyramid
+from portal.usage.segments import window_segments as window_segments
 from portal.usage.waits import WAIT_CLASSES as WAIT_CLASSES
 from portal.usage.waits import WaitColumns as WaitColumns
 from portal.usage.waits import WaitStats as WaitStats

@@ -196,3 +196,31 @@ def _refunded_seconds(pieces: Iterable[Piece]) -> int:
         for start, end, standing in pieces
         if standing == Standing.REFUNDED and end is not None
     )
+
+
+@transaction.atomic
+def segments_repath(*, projects: Collection[int], at: datetime) -> None:
+    """These projects have other ancestors from `at` on: what is open is cut there, and the new ones are charged (R3).
+
+    Time up to `at` stays with those who were ancestors then. Whoever moves projects has kept passes and reports out.
+    """
+    at = whole_second(at)
+    rows = Segment.objects.select_for_update(of=["self"]).filter(project__in=list(projects), end_at=None)
+    segments = list(rows.select_related("attempt").order_by("pk"))
+    paths = _charged_paths([segment.attempt_id for segment in segments])
+    updated: list[Segment] = []
+    created: list[Segment] = []
+    for segment in segments:
+        *past, present = _pieces_written(segment, at, contract_end(segment.attempt))
+        path = paths[segment.project_id]
+        if not past:  # it began at this very second
+            Segment.objects.filter(pk=segment.pk).update(path=path, standing=present.standing)
+            continue
+        onward = _continued(segment, *present)
+        onward.path = path
+        first, *rest = past
+        segment.end_at, segment.standing = first.end_at, first.standing
+        updated.append(segment)
+        created += [_continued(segment, *piece) for piece in rest] + [onward]
+    rows_update(updated, ["end_at", "standing"])
+    rows_insert(created)

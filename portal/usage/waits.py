@@ -9,32 +9,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+from django.db.models import Q
 
 from portal.clusters.models import Cluster
 from portal.common.errors import Refused
+from portal.common.units import epoch_seconds
 from portal.projects.models import Project
-from portal.usage.arrays import BoolArray, IntArray, columns_fetch
+from portal.usage.arrays import BoolArray, IntArray
+from portal.usage.attempts import AttemptColumns, attempts_joined, window_attempts
 
 WAIT_CLASSES = ("debug", "small", "large")
 DEBUG_GPUS_MAX = 8
 DEBUG_SECONDS_BELOW = 900
-
-# OFFSET 0: each attempt looks its workload up. Joined freely, PostgreSQL reads every workload there ever was.
-_WAITS = """
-SELECT array_agg(a.queued_at), array_agg(a.assigned_at), array_agg(w.gpus),
-       array_agg(a.min_runtime_seconds), array_agg(w.project_id),
-       array_agg(a.number > 1 AND EXISTS (SELECT 1 FROM workloads_attempt e WHERE e.workload_id = a.workload_id
-                                          AND e.number < a.number AND e.assigned_at IS NOT NULL))
-FROM workloads_attempt a CROSS JOIN LATERAL (
-    SELECT project_id, replicas::bigint * gpus_per_replica AS gpus FROM workloads_workload
-    WHERE id = a.workload_id OFFSET 0
-) AS w
-WHERE a.assigned_at >= %(start)s AND a.assigned_at < %(end)s
-  AND (a.ended_at IS NULL OR a.ended_at >= %(start)s)
-  AND (%(cluster)s::bigint IS NULL OR a.cluster_id = %(cluster)s)
-  AND (%(path)s::text IS NULL OR w.project_id IN (
-      SELECT id FROM projects_project WHERE path = %(path)s OR starts_with(path, %(path)s || '/')))
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,24 +49,35 @@ class WaitStats:
 
 
 def wait_samples(
-    *, start: datetime, end: datetime, cluster: Cluster | None = None, project: Project | None = None
+    *,
+    start: datetime,
+    end: datetime,
+    cluster: Cluster | None = None,
+    project: Project | None = None,
+    attempts: AttemptColumns | None = None,
 ) -> WaitColumns:
-    """Every start in [start, end), of one cluster or all, of one project's subtree or all. One query."""
-    parameters = {
-        "start": start,
-        "end": end,
-        "cluster": None if cluster is None else cluster.pk,
-        "path": None if project is None else project.path,
-    }
-    queued_at, started_at, gpus, min_runtime, project_id, restart = columns_fetch(_WAITS, parameters)
+    """Every start in [start, end), of one cluster or all, of one project's subtree or all.
+
+    `attempts`: those of this range or a longer one, if the caller has read them already.
+    """
+    if attempts is None:
+        clusters = Cluster.objects.all() if cluster is None else [cluster]
+        parts = [window_attempts(cluster=each, start=start, end=end, waiting=False) for each in clusters]
+        attempts = attempts_joined(parts)
+    started = attempts.assigned_at
+    chosen = (started >= epoch_seconds(start)) & (started < epoch_seconds(end))
+    if project is not None:
+        below = Project.objects.filter(Q(pk=project.pk) | Q(path__startswith=f"{project.path}/"))
+        chosen &= np.isin(attempts.project, list(below.order_by().values_list("pk", flat=True)))
+    mine = attempts.where(chosen)
     return WaitColumns(
-        np.maximum(started_at - queued_at, 0),
-        started_at,
-        gpus,
-        min_runtime,
-        project_id,
-        restart.astype(np.bool_),
-        size_classes(gpus, min_runtime),
+        np.maximum(mine.assigned_at - mine.queued_at, 0),
+        mine.assigned_at,
+        mine.gpus,
+        mine.min_runtime_seconds,
+        mine.project,
+        mine.restart,
+        size_classes(mine.gpus, mine.min_runtime_seconds),
     )
 
 

@@ -123,27 +123,29 @@ def _is_excused(problem: FieldError, left_out: Collection[str]) -> bool:
 
 
 def _checked(author: User, body: dict[str, Any]) -> tuple[Project, list[Cluster]]:
-    project, clusters, problems = _judged(author, body)
+    project, clusters, problems = _judged(author, body, held=True)
     if problems or project is None:
         raise Refused.many(problems)
     return project, clusters
 
 
-def _judged(author: User, body: dict[str, Any]) -> tuple[Project | None, list[Cluster], list[FieldError]]:
+def _judged(
+    author: User, body: dict[str, Any], *, held: bool = False
+) -> tuple[Project | None, list[Cluster], list[FieldError]]:
     problems = fields_problems(body)
     project = None
     try:
-        project = _project_checked(author, body["project"])
+        project = _project_checked(author, body["project"], held)
     except NotFound as missing:
         problems = [FieldError("project", "unknown", missing.detail), *problems]
     clusters, cluster_problems = _clusters_checked(body)
     return project, clusters, problems + cluster_problems
 
 
-def _project_checked(author: User, path: Any) -> Project:
+def _project_checked(author: User, path: Any, held: bool) -> Project:
     if not isinstance(path, str):
         raise NotFound("A project is named by its path, like lab/nlp.", attr="project")
-    project = project_allowing(user=author, action="submit", path=path)
+    project = project_allowing(user=author, action="submit", path=path, held=held)
     if project.archived_at is not None:
         raise NotFound(f"Project {path} is archived: it takes no more workloads.", attr="project")
     return project

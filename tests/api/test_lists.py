@@ -227,7 +227,8 @@ def test_a_running_workload_shows_its_attempt_its_gpus_and_its_charge(lab: Lab, 
         ("/api/v1/projects/", 3),
         ("/api/v1/hosts/", 6),
         ("/api/v1/clusters/", 5),
-        ("/api/v1/budgets/", 7),
+        ("/api/v1/budgets/", 8),
+        ("/api/v1/budget-changes/", 6),
     ],
 )
 def test_a_list_asks_the_same_number_of_queries_however_many_rows(lab: Lab, path: str, queries: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from portal.common.csv_text import neutral
 from portal.dashboard.chart_axes import duration_axis, time_axis, time_ticks
 from portal.dashboard.chart_data import capacity_of, occupancy_of, steps_of
 from portal.dashboard.chart_pyramid import Rung, pyramid_waterfall
@@ -30,7 +31,7 @@ from portal.dashboard.chart_waits import (
 )
 from portal.dashboard.chart_words import hours_words
 from portal.dashboard.charts import Cell, ChartFrame, Column, Table, chart_failed, direct_labels, time_layout
-from portal.dashboard.csv_export import csv_lines, neutral
+from portal.dashboard.csv_export import csv_lines
 from portal.dashboard.ranges import Span
 from tests.factories import (
     START,

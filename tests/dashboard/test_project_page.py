@@ -282,7 +282,7 @@ def test_plotly_is_served_whole_compressed_and_for_good(client):
     assert client.get(reverse("dashboard:plotly", args=["0.0.0"])).status_code == 404
 
 
-QUERIES = {"project": 27, "projects": 10, "waits": 6, "pyramid": 16}
+QUERIES = {"project": 30, "projects": 10, "waits": 7, "pyramid": 19}
 
 
 @pytest.mark.parametrize("page", QUERIES)

@@ -32,7 +32,7 @@ GONE_SECONDS = 60
 FIRST_START_SECONDS, LATER_START_SECONDS = 20, 6
 # This machine is shared by the tests; the bounds above are for an idle one and are measured by hand.
 SLACK = 4
-PARTS = {"web", "worker", "receiver", "beat", "agent", "postgres", "valkey"}
+PARTS = {"web", "worker", "receiver", "simulator", "beat", "agent", "postgres", "valkey"}
 
 
 @dataclass

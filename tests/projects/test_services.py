@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.common.errors import Forbidden, NotFound, Refused
+from portal.common.errors import Conflict, Forbidden, NotFound, Refused
 from portal.common.models import AuditEntry
 from portal.projects.authentication import token_digest
 from portal.projects.models import ApiToken, Membership, Project
@@ -62,9 +62,9 @@ def test_a_member_makes_no_project() -> None:
 
 
 def test_a_role_is_given_changed_and_taken_away_with_from_and_to_in_the_log() -> None:
-    lab, user = project_make("lab"), user_make()
+    nlp, user = project_make("lab/nlp"), user_make()
     for role in ("member", "lead", None):
-        membership_set(user=user, project=lab, role=role, actor=None, now=START)
+        membership_set(user=user, project=nlp, role=role, actor=None, now=START)
     assert not Membership.objects.exists()
     entries = AuditEntry.objects.filter(action="membership_set").order_by("pk")
     assert [(entry.before["role"], entry.after["role"]) for entry in entries] == [
@@ -129,3 +129,37 @@ def test_a_token_is_revoked_by_its_owner_and_by_nobody_else() -> None:
     token_revoke(token=token, actor=owner, now=after(3))
     token.refresh_from_db()
     assert token.revoked_at == after(2)
+
+
+def test_the_last_lead_of_the_root_stays_whoever_asks() -> None:
+    lab = project_make("lab")
+    manager = user_make(username="mo", project=lab, role="lead")
+    user_make(project=lab, role="lead", is_active=False)
+    for actor in (None, manager, user_make(is_superuser=True)):
+        for role in ("member", None):
+            with pytest.raises(Refused, match="mo is the last lead of lab"):
+                membership_set(user=manager, project=lab, role=role, actor=actor, now=START)
+
+
+def test_with_another_lead_of_the_root_the_first_may_go() -> None:
+    lab = project_make("lab")
+    manager = user_make(project=lab, role="lead")
+    user_make(project=lab, role="lead")
+    assert membership_set(user=manager, project=lab, role=None, actor=manager, now=START) is None
+
+
+def test_a_role_changed_meanwhile_is_a_conflict_with_its_version() -> None:
+    nlp, user = project_make("lab/nlp"), user_make(username="ada")
+    membership_set(user=user, project=nlp, role="viewer", actor=None, now=START, base_version=0)
+    membership_set(user=user, project=nlp, role="member", actor=None, now=START, base_version=1)
+    with pytest.raises(Conflict, match="ada is member of lab/nlp by now") as conflict:
+        membership_set(user=user, project=nlp, role="lead", actor=None, now=START, base_version=1)
+    assert conflict.value.current_version == 2
+    assert membership_set(user=user, project=nlp, role="member", actor=None, now=START, base_version=1) is not None
+
+
+def test_a_closed_account_gets_no_role_but_can_lose_one() -> None:
+    nlp, user = project_make("lab/nlp"), user_make(project=project_make("lab/nlp"), is_active=False)
+    with pytest.raises(Refused, match="closed"):
+        membership_set(user=user, project=nlp, role="lead", actor=None, now=START)
+    assert membership_set(user=user, project=nlp, role=None, actor=None, now=START) is None

@@ -470,3 +470,12 @@ def test_the_reservation_of_a_large_gang_beats_an_endless_stream_of_small_work()
         assert world.now <= began + HOUR + 60
     assert balance_of(world, "nlp").usage_gpu_seconds > 0
     assert preempted(world.decide()) == []
+
+
+def test_a_reservation_is_kept_though_its_projects_budget_is_withdrawn() -> None:
+    world = build_world()
+    head, at = keep_one(world)
+    world.wait(60)
+    world.budget("nlp", 0)
+    decisions = carry_on(world, at - world.now)
+    assert start_of(decisions[-1], head).standing == Standing.PROTECTED

@@ -120,6 +120,15 @@ class World:
         return self._state
 
     @property
+    def size(self) -> int:
+        """Projects, the root included."""
+        return len(self.parents)
+
+    def last_budget_at(self, project: int) -> int:
+        """When its present budget was given."""
+        return max(row["at"] for row in self.shares if row["project"] == project)
+
+    @property
     def now(self) -> int:
         """The clock."""
         return self._state.now if self._state else T0
@@ -227,7 +236,8 @@ class World:
         """Whatever was assigned runs now."""
         attempts = self.state.attempts
         fresh = (attempts["segments_at"] != NEVER) & (attempts["running_at"] == NEVER)
-        attempts["running_at"][fresh & (attempts["stopping_at"] == NEVER)] = self.now
+        for attempt in attempts["id"][fresh & (attempts["stopping_at"] == NEVER)].tolist():
+            events.run(self.state, attempt)
 
     def free_stopped(self) -> None:
         """Hosts say that everything that was told to stop is gone; resumable work is requeued."""

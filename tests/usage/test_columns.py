@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from portal.clusters.models import Cluster, Host
 from portal.projects.models import Project
 from portal.usage.arrays import NEVER, columns_fetch
-from portal.usage.columns import STANDINGS, gpu_seconds_between, gpu_seconds_by_group, window_segments
+from portal.usage.columns import STANDINGS, gpu_seconds_between, gpu_seconds_by_group
 from portal.usage.models import Segment
-from portal.usage.selectors import delivery, occupancy_by_standing, pyramid, usage_by_author
+from portal.usage.selectors import delivery, occupancy_by_standing, pyramid, usage_by_author, window_segments
 from portal.workloads.models import Standing
 from tests.factories import (
     START,

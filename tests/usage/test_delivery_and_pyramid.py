@@ -195,7 +195,7 @@ def test_delivery_takes_a_fixed_number_of_queries(django_assert_num_queries: Dja
     cluster, host, nlp, vision = scene()
     for project in (nlp, vision):
         ran(cluster, host, project, gpus=2, queued=0, started=0, ended=HOUR)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(9):  # the days of segments and of attempts, and what waits, among them
         delivery(cluster=cluster, start=START, end=after(5 * HOUR))
 
 
@@ -281,7 +281,7 @@ def test_the_pyramid_takes_a_fixed_number_of_queries(django_assert_num_queries: 
     cluster, host, nlp, vision = scene()
     for project in (nlp, vision):
         ran(cluster, host, project, gpus=2, queued=0, started=0, ended=HOUR)
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(13):
         pyramid(cluster=cluster, start=START, end=after(5 * HOUR))
 
 

@@ -1,0 +1,145 @@
+"""What each change moved, from and to, and what has become of it. The order that counts is (effective_at, version)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from django.db.models import Q, QuerySet
+
+from portal.budgets.models import BudgetChange, BudgetLine
+from portal.budgets.selectors import CHANGE_RELATED, Line, changes_standing
+from portal.clusters.models import Cluster
+from portal.projects.models import Project, User
+from portal.projects.selectors import projects_visible
+
+
+class ChangeState(StrEnum):
+    """Ahead; counting now; over; overtaken by a later version for the same moment; withdrawn; a withdrawal."""
+
+    PLANNED = "planned"
+    IN_FORCE = "in_force"
+    PAST = "past"
+    SUPERSEDED = "superseded"
+    WITHDRAWN = "withdrawn"
+    WITHDRAWAL = "withdrawal"
+
+
+class Move(NamedTuple):
+    """One child's budget before and after; None: it had none, or has none any more."""
+
+    project: Project
+    before: Line | None
+    after: Line | None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A change, what has become of it at the moment asked about, and what it moves."""
+
+    change: BudgetChange
+    state: ChangeState
+    moves: tuple[Move, ...]
+
+
+class _Place(NamedTuple):
+    """Where a change that counts stands in the order of its level."""
+
+    effective_at: datetime
+    version: int
+    pk: int
+
+
+def changes_visible(*, user: User) -> QuerySet[BudgetChange]:
+    """Changes of levels whose parent the person sees, the newest first."""
+    changes = BudgetChange.objects.filter(parent__in=projects_visible(user=user))
+    return changes.select_related(*CHANGE_RELATED).order_by("-created_at", "-pk")
+
+
+def changes_of_project(*, cluster: Cluster, project: Project) -> QuerySet[BudgetChange]:
+    """Changes on the cluster of the levels in which the project ever stood, the newest first."""
+    changes = changes_in_levels_of(changes=BudgetChange.objects.filter(cluster=cluster), project=project)
+    return changes.select_related(*CHANGE_RELATED).order_by("-created_at", "-pk")
+
+
+def changes_in_levels_of(*, changes: QuerySet[BudgetChange], project: Project) -> QuerySet[BudgetChange]:
+    """Those of `changes` that are of a level in which the project stands, or once had a budget."""
+    levels = BudgetLine.objects.filter(project=project).values("change__parent")
+    return changes.filter(Q(parent__in=levels) | Q(parent=project.parent_id))
+
+
+def changes_recorded(*, changes: Iterable[BudgetChange], at: datetime) -> list[Recorded]:
+    """Each change in the order given with its moves, in three queries however many there are."""
+    asked = list(changes)
+    levels = _levels(asked)
+    pairs = {change.pk: _pair(change, levels) for change in asked}
+    lines = _lines({pk for pair in pairs.values() for pk in pair if pk is not None})
+    project_ids = {project_id for of_change in lines.values() for project_id in of_change}
+    projects = Project.objects.in_bulk(project_ids)
+    return [
+        Recorded(
+            change=change,
+            state=_state(change, levels[change.cluster_id, change.parent_id], at),
+            moves=_moves(projects, *(lines.get(pk or 0, {}) for pk in pairs[change.pk])),
+        )
+        for change in asked
+    ]
+
+
+def _levels(changes: Sequence[BudgetChange]) -> dict[tuple[int, int], list[_Place]]:
+    """The changes that count, of every level asked about, in their order."""
+    levels: dict[tuple[int, int], list[_Place]] = {(each.cluster_id, each.parent_id): [] for each in changes}
+    rows = changes_standing().filter(
+        cluster__in={cluster_id for cluster_id, _ in levels}, parent__in={parent_id for _, parent_id in levels}
+    )
+    for cluster_id, parent_id, effective_at, version, pk in rows.order_by("effective_at", "version").values_list(
+        "cluster_id", "parent_id", "effective_at", "version", "pk"
+    ):
+        levels.get((cluster_id, parent_id), []).append(_Place(effective_at, version, pk))
+    return levels
+
+
+def _pair(change: BudgetChange, levels: dict[tuple[int, int], list[_Place]]) -> tuple[int | None, int | None]:
+    """The changes before and after whose lines are compared; a withdrawal leads from what it withdraws back."""
+    about = change.withdraws or change
+    place = (about.effective_at, about.version)
+    earlier = [each for each in levels[change.cluster_id, change.parent_id] if each[:2] < place]
+    before = earlier[-1].pk if earlier else None
+    return (about.pk, before) if change.withdraws else (before, about.pk)
+
+
+def _state(change: BudgetChange, level: Sequence[_Place], at: datetime) -> ChangeState:
+    if change.withdraws_id is not None:
+        return ChangeState.WITHDRAWAL
+    later = [each for each in level if each[:2] > (change.effective_at, change.version)]
+    if not any(each.pk == change.pk for each in level):
+        return ChangeState.WITHDRAWN
+    if later and later[0].effective_at == change.effective_at:
+        return ChangeState.SUPERSEDED
+    if change.effective_at > at:
+        return ChangeState.PLANNED
+    return ChangeState.PAST if later and later[0].effective_at <= at else ChangeState.IN_FORCE
+
+
+def _lines(change_ids: Iterable[int]) -> dict[int, dict[int, Line]]:
+    rows = BudgetLine.objects.filter(change__in=list(change_ids)).order_by("change_id", "project_id")
+    lines: dict[int, dict[int, Line]] = {}
+    for change_id, project_id, share_ppm, burst_gpus in rows.values_list(
+        "change_id", "project_id", "share_ppm", "burst_gpus"
+    ):
+        lines.setdefault(change_id, {})[project_id] = Line(share_ppm, burst_gpus)
+    return lines
+
+
+def _moves(projects: dict[int, Project], before: dict[int, Line], after: dict[int, Line]) -> tuple[Move, ...]:
+    """By path; a budget of 0 % where there was none before is no move."""
+    moved = [
+        Move(projects[pk], before.get(pk), after.get(pk))
+        for pk in before.keys() | after.keys()
+        if (before.get(pk) or _NOTHING) != (after.get(pk) or _NOTHING)
+    ]
+    return tuple(sorted(moved, key=lambda move: move.project.path.split("/")))
+
+
+_NOTHING = Line(0, None)

@@ -1,0 +1,98 @@
+"""Requests and proposals as the API shows them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Max
+
+from portal.budgets.models import BudgetChange
+from portal.projects.models import User
+from portal.proposals.models import GrantRequest, Proposal
+from portal.proposals.selectors import change_words, changes_since, draft_rows, requests_visible
+from portal.simulations.models import Run
+
+Rows = list[dict[str, Any]]
+RENAMED = {"from": "from_at", "until": "until_at"}
+
+
+def request_row(request: GrantRequest) -> dict[str, Any]:
+    """One request; its project, cluster and people have been read."""
+    names = ("id", "state", "title", "purpose", "impact", "gpus", "from_at", "until_at", "created_at", "submitted_at",
+             "decided_at", "decision_reason")  # fmt: skip
+    last = request.last_grant
+    return {
+        **{name: getattr(request, name) for name in names},
+        "project": request.project.path,
+        "cluster": request.cluster.name,
+        "author": request.author.username,
+        "decided_by": request.decided_by.username if request.decided_by else None,
+        "last_grant": None if last is None else {RENAMED.get(name, name): value for name, value in last.items()},
+    }
+
+
+def proposal_rows(*, proposals: Sequence[Proposal], user: User) -> Rows:
+    """Answers for proposals, in three queries however many there are."""
+    clusters, parents = ({getattr(each, name) for each in proposals} for name in ("cluster_id", "parent_id"))
+    levels = BudgetChange.objects.filter(cluster__in=clusters, parent__in=parents).order_by()
+    versions = {
+        (cluster_id, parent_id): latest
+        for cluster_id, parent_id, latest in levels.values_list("cluster_id", "parent_id").annotate(Max("version"))
+    }
+    seen = requests_visible(user=user).filter(proposals__in=proposals).select_related(None).order_by("pk")
+    taken: dict[int, list[int]] = {}
+    for proposal_id, request_id in seen.values_list("proposals", "pk"):
+        taken.setdefault(proposal_id, []).append(request_id)
+    return [
+        _proposal_row(each, versions.get((each.cluster_id, each.parent_id), 0), taken.get(each.pk, []))
+        for each in proposals
+    ]
+
+
+def _proposal_row(proposal: Proposal, current_version: int, requests: list[int]) -> dict[str, Any]:
+    names = ("id", "title", "state", "reason", "base_version", "effective_at", "created_at", "opened_at",
+             "decided_at", "decision_reason")  # fmt: skip
+    return {
+        **{name: getattr(proposal, name) for name in names},
+        "cluster": proposal.cluster.name,
+        "parent": proposal.parent.path,
+        "author": proposal.author.username,
+        "edited_by": proposal.edited_by.username,
+        "decided_by": proposal.decided_by.username if proposal.decided_by else None,
+        "current_version": current_version,
+        "requests": requests,
+        "budget_change": proposal.change_id,
+    }
+
+
+def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, Any]:
+    """One proposal with all that belongs to it."""
+    [row] = proposal_rows(proposals=[proposal], user=user)
+    children = [
+        {
+            "project": each.project.path,
+            "share_ppm": each.draft.share_ppm,
+            "burst_gpus": each.draft.burst_gpus,
+            "today_share_ppm": each.today.share_ppm,
+            "today_burst_gpus": each.today.burst_gpus,
+        }
+        for each in draft_rows(proposal=proposal, now=now)
+    ]
+    is_live = proposal.decided_at is None
+    comments = proposal.comments.select_related("author")
+    comparison = proposal.comparison
+    return {
+        **row,
+        "children": children,
+        "changed_since": [change_words(each) for each in changes_since(proposal=proposal, now=now)] if is_live else [],
+        "comments": [
+            {"id": each.pk, "author": each.author.username, "at": each.at, "text": each.text} for each in comments
+        ],
+        "simulation": None
+        if comparison is None
+        else {"today": _run_row(comparison.today), "draft": _run_row(comparison.draft)},
+    }
+
+
+def _run_row(run: Run) -> dict[str, Any]:
+    return {"id": run.pk, "state": run.state, "progress_ppm": run.progress_ppm, "error": run.error}

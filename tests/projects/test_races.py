@@ -1,0 +1,142 @@
+"""Two people at once, each on a connection of their own: the second waits, and then decides on what there is."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from portal.common.errors import CommonsError, Conflict, Refused
+from portal.projects.models import Membership, Project
+from portal.projects.services import membership_set, project_change, project_create
+from portal.scheduling.project_tree import project_archive, project_move
+from portal.workloads.services import workload_submit
+from tests.factories import START, cluster_make, host_make, project_make, user_make
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DEADLINE_SECONDS = 20
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+class Other(threading.Thread):
+    """Somebody else, who does one thing."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.act = act
+        self.error: CommonsError | None = None
+
+    def run(self) -> None:
+        try:
+            self.act()
+        except CommonsError as error:
+            self.error = error
+        finally:
+            connection.close()
+
+    def wait_until_stopped(self) -> None:
+        """Until they wait for a lock, or have gone through without."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while time.monotonic() < deadline and self.is_alive():
+            with connection.cursor() as cursor:
+                cursor.execute(WAITING)
+                if cursor.fetchone()[0]:
+                    return
+        assert not self.is_alive(), "the other neither waits nor ends"
+
+
+def both(first: Callable[[], Any], second: Callable[[], Any]) -> CommonsError | None:
+    """`second` begins while `first` has not committed yet; what `second` was told."""
+    other = Other(second)
+    with transaction.atomic():
+        first()
+        other.start()
+        other.wait_until_stopped()
+    other.join(DEADLINE_SECONDS)
+    assert not other.is_alive()
+    return other.error
+
+
+def tree_whole() -> bool:
+    """Every project hangs from the root, and each path says where."""
+    below = {project.pk: project for project in Project.objects.all()}
+    for project in below.values():
+        steps, each = [project.slug], project
+        while each.parent_id is not None:
+            each = below[each.parent_id]
+            steps.append(each.slug)
+            if len(steps) > len(below):
+                return False
+        if project.path != "/".join(reversed(steps)):
+            return False
+    return True
+
+
+def test_two_projects_moved_below_each_other_at_once_make_no_cycle() -> None:
+    nlp, vision = project_make("lab/nlp"), project_make("lab/vision")
+    error = both(
+        lambda: project_move(project=nlp, parent=vision, actor=None, now=START),
+        lambda: project_move(project=vision, parent=nlp, actor=None, now=START),
+    )
+    assert isinstance(error, Refused)
+    assert error.errors[0].code == "cycle"
+    assert tree_whole()
+
+
+def test_a_child_made_while_its_parent_gets_another_path_has_that_path() -> None:
+    nlp = project_make("lab/nlp")
+    error = both(
+        lambda: project_change(project=nlp, slug="language", actor=None, now=START),
+        lambda: project_create(parent=nlp, slug="mt", name="MT", actor=None, now=START),
+    )
+    assert error is None
+    assert Project.objects.filter(path="lab/language/mt").exists()
+    assert tree_whole()
+
+
+def test_of_two_edits_on_the_same_version_the_second_is_a_conflict() -> None:
+    nlp = project_make("lab/nlp")
+    error = both(
+        lambda: project_change(project=nlp, name="one", base_version=1, actor=None, now=START),
+        lambda: project_change(project=nlp, name="two", base_version=1, actor=None, now=START),
+    )
+    assert isinstance(error, Conflict)
+    assert error.current_version == 2
+
+
+def test_a_submission_that_meets_an_archive_finds_the_project_archived() -> None:
+    nlp = project_make("lab/nlp")
+    host_make(cluster=cluster_make())
+    member = user_make(project=nlp)
+    error = both(
+        lambda: project_archive(project=nlp, actor=None, now=START),
+        lambda: workload_submit(author=member, now=START, project="lab/nlp", command=["true"]),
+    )
+    assert isinstance(error, Refused)
+    assert "archived" in error.detail
+
+
+def test_an_archive_that_meets_a_submission_finds_the_workload() -> None:
+    nlp = project_make("lab/nlp")
+    host_make(cluster=cluster_make())
+    member = user_make(project=nlp)
+    error = both(
+        lambda: workload_submit(author=member, now=START, project="lab/nlp", command=["true"]),
+        lambda: project_archive(project=nlp, actor=None, now=START),
+    )
+    assert isinstance(error, Conflict)
+    assert Project.objects.get(path="lab/nlp").archived_at is None
+
+
+def test_two_leads_who_remove_each_other_at_once_leave_one() -> None:
+    lab = project_make("lab")
+    one, two = user_make(project=lab, role="lead"), user_make(project=lab, role="lead")
+    error = both(
+        lambda: membership_set(user=two, project=lab, role=None, actor=one, now=START),
+        lambda: membership_set(user=one, project=lab, role=None, actor=None, now=START),
+    )
+    assert isinstance(error, Refused)
+    assert list(Membership.objects.values_list("user", flat=True)) == [one.pk]
