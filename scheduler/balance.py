@@ -280,7 +280,9 @@ class Funds:
             self.return_limit.append(-1 if never else _below((PPM - policy.return_margin_ppm) * top, PPM * bottom))
             self.contract_limit.append(-1 if never else (PPM + policy.overdraw_limit_ppm) * top // (PPM * bottom))
             self.express_limit.append(-1 if never else policy.express_share_ppm * top // (PPM * bottom))
-        self.ratio = [math.inf if never else self._near(node, self.usage[node]) for node, never in enumerate(self.never)]
+        self.ratio = [
+            math.inf if never else self._near(node, self.usage[node]) for node, never in enumerate(self.never)
+        ]
         weights = [0 if never else top for never, (top, _) in zip(self.never, self.quotas, strict=True)]
         self.order_unit, self.order_weight = prepare_order(self.tree, weights)
 

@@ -9,6 +9,7 @@ import numpy as np
 from scheduler.board import Board
 from scheduler.candidates import Shapes, find_free_runners, find_fundable
 from scheduler.ordering import estimate_positions, sum_before
+from scheduler.sums import charged_rows, list_paths
 from scheduler.types import (
     NEVER,
     PPM,
@@ -253,7 +254,8 @@ class _Words:
             return None
         if node not in self._recovery:
             if self._outflow is None:
-                self._outflow = Outflow(board.charged, board.charged_paths, board.window)
+                paths = list_paths(board.facts.snapshot, board.tree)
+                self._outflow = Outflow(charged_rows(board.facts, board.window), paths, board.window)
             excess = board.funds.usage[node] - board.funds.positive_limit[node]
             self._recovery[node] = self._outflow.recovers_at(node, excess)
         return self._recovery[node]

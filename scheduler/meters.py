@@ -1,0 +1,83 @@
+"""GPU-seconds inside the moving window, kept from one decision to the next (R2, R3).
+
+A sum over the window changes by a rate while nothing happens: what is charged now flows in at
+the right edge, what was charged one window ago flows out at the left. Only changes of the rate
+cost anything. The sums are the same whole numbers as `usage.sum_paths` gives.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+Key = tuple[int, int]  # (project, author)
+Path = tuple[int, ...]
+Edge = tuple[int, int, Path, Key]
+
+
+class Meters:
+    """Sums by node and by (project, author), for one ledger: charged or unallocated."""
+
+    def __init__(self, nodes: int, window_seconds: int) -> None:
+        self.window_seconds = window_seconds
+        self.level = [0] * nodes
+        self.rate = [0] * nodes
+        self.authors: dict[Key, list[int]] = {}  # level, rate, and the moment at which that was the level
+        self.now = 0
+        self._edges: list[Edge] = []  # when a rate changes at the left edge of the window
+
+    def get(self, key: Key, default: int = 0) -> int:
+        """The sum of an author inside a project, as of `now`."""
+        known = self.authors.get(key)
+        return default if known is None else known[0] + known[1] * (self.now - known[2])
+
+    def advance(self, now: int) -> None:
+        """Time passes."""
+        seconds = now - self.now
+        if seconds <= 0:
+            return
+        self.now = now
+        level = self.level
+        for node, rate in enumerate(self.rate):
+            if rate:
+                level[node] += rate * seconds
+        edges = self._edges
+        while edges and edges[0][0] <= now:
+            at, gpus, path, key = heappop(edges)
+            self.turn(path, key, gpus, at)
+
+    def turn(self, path: Path, key: Key, gpus: int, at: int) -> None:
+        """From `at` on, not after now, so many GPUs more are counted each second."""
+        more = gpus * (self.now - at)
+        for node in path:
+            self.rate[node] += gpus
+            self.level[node] += more
+        self._turn_author(key, gpus, more)
+
+    def add(self, path: Path, key: Key, gpu_seconds: int) -> None:
+        """So many GPU-seconds more."""
+        for node in path:
+            self.level[node] += gpu_seconds
+        self._turn_author(key, 0, gpu_seconds)
+
+    def _turn_author(self, key: Key, gpus: int, more: int) -> None:
+        known = self.authors.get(key)
+        if known is None:
+            self.authors[key] = [more, gpus, self.now]
+            return
+        known[0] += known[1] * (self.now - known[2]) + more
+        known[1] += gpus
+        known[2] = self.now
+
+    def open(self, path: Path, key: Key, gpus: int, at: int) -> None:
+        """A segment starts at `at`, not after now: it flows in now, and out a window later."""
+        self.turn(path, key, gpus, at)
+        self.leave(path, key, gpus, at)
+
+    def close(self, path: Path, key: Key, gpus: int) -> None:
+        """An open segment ends now."""
+        self.turn(path, key, -gpus, self.now)
+        self.leave(path, key, -gpus, self.now)
+
+    def leave(self, path: Path, key: Key, gpus: int, at: int) -> None:
+        """What began to count at `at` stops to a window later; sums that are given already hold it till then."""
+        heappush(self._edges, (at + self.window_seconds, -gpus, path, key))
