@@ -271,8 +271,10 @@ class Funds:
     def set_limits(self, now: int, policy: Policy) -> None:
         """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
         self.shares = list_present_shares(self.tree, now)
-        self.reserved = [0] * len(self.quotas)
+        self.reserved = self.reserved or [0] * len(self.quotas)
         self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
+        for known in (self.never, self.positive_limit, self.return_limit, self.contract_limit, self.express_limit):
+            known.clear()
         for node, (top, bottom) in enumerate(self.quotas):
             never = top == 0 or self.shares[node] == 0
             self.never.append(never)
@@ -285,6 +287,14 @@ class Funds:
         ]
         weights = [0 if never else top for never, (top, _) in zip(self.never, self.quotas, strict=True)]
         self.order_unit, self.order_weight = prepare_order(self.tree, weights)
+
+    def recount(self) -> None:
+        """Usage is given anew."""
+        self.version += 1
+        self.ratio = [
+            math.inf if never else self._near(node, used)
+            for node, (never, used) in enumerate(zip(self.never, self.usage, strict=True))
+        ]
 
     def order_key(self, node: int) -> tuple[int, int]:
         """Sorts siblings by balance, highest first: equal keys are exactly equal balances."""
@@ -315,6 +325,12 @@ class Funds:
                 self.reserved_gpus.setdefault(node, []).append((at, gpus))
             else:
                 self.reserved_gpus[node].remove((at, gpus))
+
+    def unreserve(self) -> None:
+        """No reservation counts any longer."""
+        self.version += 1
+        self.reserved = [0] * len(self.quotas)
+        self.reserved_gpus.clear()
 
     def find_lack(self, node: int, gpus: int, ends_at: int) -> int:
         """GPUs that lack under the node's burst cap, for work whose minimum runtime ends then; 0: none."""

@@ -16,7 +16,7 @@ from scheduler.book import Book, Kept
 from scheduler.facts import GONE, Facts, find_allocated
 from scheduler.limits import Limits
 from scheduler.placement import Floor, Placement
-from scheduler.preemption import Pool, Victim, count_lost
+from scheduler.preemption import Clock, Pool, Victim
 from scheduler.sums import AuthorUsage, Sums, count_sums
 from scheduler.types import (
     NEVER,
@@ -62,6 +62,16 @@ class Board:
     author_more: dict[tuple[int, int], int] = field(default_factory=dict)  # charged in this decision
     lapsed_now: set[int] = field(default_factory=set)  # made room under a cap: they don't return at once
     _limits: tuple[int, Limits] | None = None
+
+    def restart(self, started: BoolArray, banned: frozenset[int]) -> None:
+        """Forget what the last decision chose, on a board that is kept."""
+        self.actions = self.facts.actions
+        self.started, self.banned = started, banned
+        for chosen in (self.taken_for, self.shifts, self.too_large, self.author_more):
+            chosen.clear()
+        self.returned.clear()
+        self.lapsed_now.clear()
+        self.fresh, self.made, self.turns, self._limits = [], [], 0, None
 
     def limits(self) -> Limits:
         """What one more start may ask, at the balances as they are now."""
@@ -110,18 +120,14 @@ class Board:
     def make_victim(self, attempt: int) -> Victim:
         """The attempt as the pool knows it."""
         facts, attempts = self.facts, self.facts.attempts
-        lost = count_lost(
-            int(facts.attempt_gpus[attempt]),
-            int(attempts.running_at[attempt]),
-            int(attempts.last_checkpoint_at[attempt]),
-            self.now,
-            self.policy.lost_cap_seconds,
-        )
         lapsed = bool(attempts.lapsed[attempt]) or int(attempts.standing[attempt]) != Standing.UNALLOCATED
         project, priority = int(attempts.project[attempt]), int(attempts.priority[attempt])
         funded = int(facts.standing[attempt]) == Standing.FUNDED
         path = self.tree.path_of[project]
-        return Victim(attempt, project, priority, lapsed, lost, facts.places[attempt], path, funded)
+        since = int(attempts.running_at[attempt])
+        since = max(since, int(attempts.last_checkpoint_at[attempt])) if since != NEVER else NEVER
+        gpus, places = int(facts.attempt_gpus[attempt]), facts.places[attempt]
+        return Victim(attempt, project, priority, lapsed, gpus, since, self.pool.clock, places, path, funded)
 
     def ends_at(self, contract_seconds: int, taking: bool = False) -> int:
         """R12: by when a start now has surely run its minimum: a minute to start, the grace time if it takes."""
@@ -141,8 +147,13 @@ class Board:
         return max(int(self.facts.attempts.contract_seconds[attempt]) - served, 0)
 
 
-def lay_out(facts: Facts, sums: Sums | None = None, tree: Tree | None = None) -> Board:
-    """Usage, quotas and free GPUs from the facts; `sums` and `tree` if they are known already."""
+def lay_out(
+    facts: Facts, sums: Sums | None = None, tree: Tree | None = None, started: BoolArray | None = None
+) -> Board:
+    """Usage, quotas and free GPUs from the facts; `sums` and `tree` if they are known already.
+
+    `started`: rows of Pending that wait no longer.
+    """
     snapshot, policy = facts.snapshot, facts.policy
     tree = tree or build_tree(snapshot.projects, snapshot.shares)
     window = find_window(facts.now, policy)
@@ -163,9 +174,9 @@ def lay_out(facts: Facts, sums: Sums | None = None, tree: Tree | None = None) ->
         author_usage=sums.author_usage,
         share_order=prepare_order(tree, funds.shares),
         floor=floor,
-        pool=Pool(floor, largest, tree.parent),
+        pool=Pool(floor, largest, tree.parent, Clock(facts.now, policy.lost_cap_seconds)),
         book=Book(floor, funds, policy),
-        started=np.zeros(len(facts.pending.id), dtype=bool),
+        started=np.zeros(len(facts.pending.id), dtype=bool) if started is None else started,
         banned=find_banned(list_bans(snapshot.takers, policy), facts.now),
         actions=facts.actions,
     )
@@ -173,7 +184,9 @@ def lay_out(facts: Facts, sums: Sums | None = None, tree: Tree | None = None) ->
         (facts.standing == Standing.UNALLOCATED) | (facts.standing == Standing.FUNDED)
     ).tolist():
         board.pool.add(board.make_victim(attempt))
-    open_book(board, {int(workload): row for row, workload in enumerate(facts.pending.id)})
+    open_book(
+        board, {workload: row for row, workload in enumerate(facts.pending.id.tolist()) if not board.started[row]}
+    )
     return board
 
 

@@ -39,6 +39,7 @@ class Book:
         self.by_zone: dict[int, Kept] = {}
         self.by_row: dict[int, int] = {}  # zone of a row of Pending
         self._next = 1
+        self.touched = False  # something was added, dropped or moved
         self._closed: dict[tuple[int, ...], frozenset[int]] = {}
 
     def add(self, kept: Kept) -> None:
@@ -46,7 +47,12 @@ class Book:
         self._put(self._next, kept)
         self._next += 1
 
+    def list_hosts(self) -> list[int]:
+        """All hosts that are kept for somebody."""
+        return [host for kept in self.by_zone.values() for host in kept.booking.places]
+
     def _put(self, zone: int, kept: Kept) -> None:
+        self.touched = True
         self.by_zone[zone] = kept
         self.by_row[kept.row] = zone
         self._count(kept, 1)
@@ -57,6 +63,7 @@ class Book:
         zone = self.by_row.pop(row, None)
         if zone is None:
             return None
+        self.touched = True
         kept = self.by_zone.pop(zone)
         self._count(kept, -1)
         self._rezone(kept.booking.places)
@@ -102,6 +109,7 @@ class Book:
 
     def shift(self, zone: int) -> list[Kept]:
         """Move the times that an express start moves; the reservations that were moved."""
+        self.touched = True
         moving = self._list_moving(zone)
         for kept in moving:
             self._count(kept, -1)

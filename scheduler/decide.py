@@ -19,33 +19,22 @@ from scheduler.candidates import (
     gather_pending,
 )
 from scheduler.effects import lapse_unfunded
-from scheduler.facts import (
-    Facts,
-    begin_emptied,
-    drain_hosts,
-    give_up_hopeless,
-    mature_contracts,
-    quarantine_silent_hosts,
-    read_facts,
-)
+from scheduler.facts import read_facts, settle_time
 from scheduler.reservation import reserve_for_heads, write_orders
 from scheduler.starts import ExpressTrial, FreeTrial, Trial
 from scheduler.state import State, check_facts
-from scheduler.types import BoolArray, Decision, IntArray, Policy, Snapshot
+from scheduler.types import BoolArray, Decision, IntArray, Policy, Snapshot, Waits
 from scheduler.waits import list_balances, list_waits
 
 
-def decide(state: State | Snapshot, policy: Policy) -> Decision:
-    """What to do now, with a reason for every action and every wait."""
-    facts = _read(state, policy)
+def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decision:
+    """What to do now, with a reason for every action and every wait.
+
+    Without `waits`, as a simulation asks, neither reasons to wait nor balances are told.
+    """
     # 1. End what can't go on; assign what is free; let contracts mature; empty what drains (R4, R10, R11, R15).
-    quarantine_silent_hosts(facts)
-    give_up_hopeless(facts)
-    begin_emptied(facts)
-    mature_contracts(facts)
-    drain_hosts(facts)
     # 2. Count quotas, usage and free GPUs (R1 to R3).
-    board = lay_out(facts)
+    board = _open_board(state, policy)
     shapes = Shapes(board)
     # 3. Past-minimum work without balance lapses (R6).
     lapse_unfunded(board)
@@ -65,15 +54,19 @@ def decide(state: State | Snapshot, policy: Policy) -> Decision:
     _walk_free(board, shapes)
     write_orders(board)
     # 8. Say why the others wait, and where the balances stand (R16).
-    waits = list_waits(board, shapes)
-    return Decision(facts.now, tuple(board.actions), waits, list_balances(board), policy)
+    if not waits:
+        return Decision(board.now, tuple(board.actions), Waits(), (), policy)
+    return Decision(board.now, tuple(board.actions), list_waits(board, shapes), list_balances(board), policy)
 
 
-def _read(state: State | Snapshot, policy: Policy) -> Facts:
-    if isinstance(state, State):
-        return read_facts(state.to_snapshot(), policy)
-    check_facts(state)
-    return read_facts(state, policy)
+def _open_board(state: State | Snapshot, policy: Policy) -> Board:
+    if isinstance(state, State) and state.ground is not None:
+        return state.ground.begin(policy)
+    if isinstance(state, Snapshot):
+        check_facts(state)
+    facts = read_facts(state.to_snapshot() if isinstance(state, State) else state, policy)
+    settle_time(facts)
+    return lay_out(facts)
 
 
 def _choose(wanted: BoolArray, board: Board, shapes: Shapes, takeable: bool) -> IntArray:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from scheduler.bookings import Booking
 from scheduler.state import State
 from scheduler.types import (
@@ -45,12 +47,16 @@ CARRIED = (
 
 def advance(state: State, now: int) -> None:
     """The clock reads `now`."""
+    if state.ground is not None and now < state.now:
+        state.ground.forget()
     state.now = now
 
 
 def submit(state: State, row: Mapping[str, int | bool]) -> None:
     """A workload waits: the columns of `Pending`."""
-    state.pending.add(row)
+    place = state.pending.add(row)
+    if state.ground is not None:
+        state.ground.wait(place)
 
 
 def withdraw(state: State, workload: int) -> None:
@@ -58,7 +64,24 @@ def withdraw(state: State, workload: int) -> None:
     row = state.pending.find("id", workload)
     if unbook(state, workload):
         state.cancelled.append((int(state.pending["author"][row]), state.now))
+    _unwait(state, row)
+
+
+def _unwait(state: State, row: int) -> None:
     state.pending.remove([row])
+    if state.ground is not None:
+        state.ground.unwait(row)
+
+
+def _turn(state: State, row: int) -> None:
+    """Something has changed about the attempt in that row."""
+    if state.ground is not None:
+        state.ground.turn(row)
+
+
+def _rebook(state: State) -> None:
+    if state.ground is not None:
+        state.ground.rebook()
 
 
 def unbook(state: State, workload: int) -> bool:
@@ -67,6 +90,7 @@ def unbook(state: State, workload: int) -> bool:
     had = len(kept) < len(state.bookings or [])
     if had:
         state.bookings = kept
+        _rebook(state)
     return had
 
 
@@ -77,6 +101,7 @@ def book(state: State, action: Reserve) -> None:
         places = {state.hosts.find("id", host): replicas for host, replicas in action.placement}
         takings = frozenset(action.takings)
         state.bookings.append(Booking(number, action.workload, action.at, state.now, False, places, takings))
+        _rebook(state)
 
 
 def shift(state: State, action: Shift) -> None:
@@ -84,16 +109,21 @@ def shift(state: State, action: Shift) -> None:
     for booking in state.bookings or []:
         if booking.workload == action.workload:
             booking.at, booking.moved = action.at, True
+            _rebook(state)
 
 
 def run(state: State, attempt: int) -> None:
     """The hosts say that the whole gang runs, now."""
-    state.attempts["running_at"][state.attempts.find("id", attempt)] = state.now
+    row = state.attempts.find("id", attempt)
+    state.attempts["running_at"][row] = state.now
+    _turn(state, row)
 
 
 def checkpoint(state: State, attempt: int) -> None:
     """The attempt reports that it saved its progress, now."""
-    state.attempts["last_checkpoint_at"][state.attempts.find("id", attempt)] = state.now
+    row = state.attempts.find("id", attempt)
+    state.attempts["last_checkpoint_at"][row] = state.now
+    _turn(state, row)
 
 
 def cordon(state: State, host: int, schedulable: bool = False) -> None:
@@ -101,6 +131,8 @@ def cordon(state: State, host: int, schedulable: bool = False) -> None:
     hosts = state.hosts
     hosts["schedulable"][hosts.find("id", host)] = schedulable
     state.capacity.add({"at": state.now, "gpus": int(hosts["gpus"][hosts["schedulable"]].sum())})
+    if state.ground is not None:
+        state.ground.rehost()
 
 
 def drain(state: State, host: int, stop: bool = False) -> None:
@@ -117,6 +149,7 @@ def stop(state: State, attempt: int, grace_seconds: int, taker: int = NEVER) -> 
     attempts["stopping_at"][index] = state.now
     attempts["grace_seconds"][index] = grace_seconds
     attempts["taker"][index] = taker
+    _turn(state, index)
 
 
 def free(state: State, attempt: int, host: int) -> None:
@@ -125,6 +158,8 @@ def free(state: State, attempt: int, host: int) -> None:
     del places[state.hosts.find("id", host)]
     if not places:
         end(state, attempt)
+    else:
+        _turn(state, state.attempts.find("id", attempt))
 
 
 def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = False) -> None:
@@ -135,9 +170,15 @@ def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = Fal
     if (state.attempts["taker"] == attempt).any() or row["id"] in state.takings:
         ended = {"author": row["author"], "running_at": row["running_at"], "ended_at": state.now}
         state.takers.add({**ended, "contract_seconds": row["contract_seconds"], "cancelled": cancelled})
-    state.attempts["taker"][state.attempts["taker"] == attempt] = NEVER
+    for victim in np.flatnonzero(state.attempts["taker"] == attempt).tolist():
+        state.attempts["taker"][victim] = NEVER
+        _turn(state, victim)
     state.takings.discard(attempt)
     del state.places[attempt]
+    if state.ground is not None:
+        state.attempts["standing"][index] = 0
+        state.attempts["taker"][index] = NEVER
+        state.ground.turn(index, gone=True)
     state.attempts.remove([index])
     if requeue:
         started = row["segments_at"] != NEVER
@@ -161,6 +202,7 @@ def change_standing(state: State, index: int, standing: Standing, at: int) -> No
     attempts = state.attempts
     row = attempts.row(index)
     if row["segment_at"] != NEVER:
+        at = max(at, row["segment_at"])  # after a step of the clock: time before the segment isn't its own
         _close_segment(state, row, at)
         attempts["segment_at"][index] = at
     attempts["standing"][index] = standing
@@ -184,16 +226,18 @@ def _close_segment(state: State, row: Mapping[str, int], at: int) -> None:
 
 def apply(state: State, decision: Decision) -> None:
     """Carry out every action of a decision, in its order, at the state's present moment."""
+    started: dict[int, int] = {}
     for action in decision.actions:
-        _apply_one(state, action, decision.policy)
-    _link_victims(state, decision)
+        if isinstance(action, Start):
+            started[action.workload] = _start(state, action, decision.policy)
+        else:
+            _apply_one(state, action, decision.policy)
+    _link_victims(state, decision, started)
 
 
 def _apply_one(state: State, action: Action, policy: Policy) -> None:
     attempts = state.attempts
     match action:
-        case Start():
-            _start(state, action, policy)
         case Preempt(attempt=attempt, grace_seconds=grace) | Drain(attempt=attempt, grace_seconds=grace):
             stop(state, attempt, grace)
         case Reserve() | Release() | Shift():
@@ -207,13 +251,17 @@ def _apply_one(state: State, action: Action, policy: Policy) -> None:
         case Begin(attempt=attempt):
             index = attempts.find("id", attempt)
             attempts["segments_at"][index] = attempts["segment_at"][index] = state.now
+            _turn(state, index)
         case Mature(attempt=attempt, at=at):
-            change_standing(state, attempts.find("id", attempt), Standing.FUNDED, at)
+            index = attempts.find("id", attempt)
+            change_standing(state, index, Standing.FUNDED, at)
+            _turn(state, index)
         case Lapse(attempt=attempt) | Return(attempt=attempt):
             index = attempts.find("id", attempt)
             standing = action.standing if isinstance(action, Return) else Standing.UNALLOCATED
             change_standing(state, index, standing, state.now)
             attempts["lapsed"][index] = isinstance(action, Lapse)
+            _turn(state, index)
 
 
 def _keep(state: State, action: Reserve | Release | Shift) -> None:
@@ -226,16 +274,17 @@ def _keep(state: State, action: Reserve | Release | Shift) -> None:
             shift(state, action)
 
 
-def _start(state: State, action: Start, policy: Policy) -> None:
+def _start(state: State, action: Start, policy: Policy) -> int:
+    """The attempt that it becomes."""
     pending = state.pending.find("id", action.workload)
     row = state.pending.row(pending)
-    state.pending.remove([pending])
+    _unwait(state, pending)
     unbook(state, action.workload)
     attempt = state.next_attempt
     state.next_attempt += 1
     at = NEVER if action.victims else state.now
     contract = row["min_runtime_seconds"]
-    state.attempts.add(
+    place = state.attempts.add(
         {
             **{name: row[name] for name in CARRIED},
             "id": attempt,
@@ -261,14 +310,20 @@ def _start(state: State, action: Start, policy: Policy) -> None:
         counted = row["replicas"] * row["gpus_per_replica"] * max(contract, policy.express_floor_seconds)
         path = state.path_number(row["project"])
         state.express.add({"path": path, "decided_at": state.now, "gpu_seconds": counted})
+        if state.ground is not None:
+            state.ground.count_express(row["project"], counted)
+    _turn(state, place)
+    return attempt
 
 
-def _link_victims(state: State, decision: Decision) -> None:
+def _link_victims(state: State, decision: Decision, started: Mapping[int, int]) -> None:
     """Victims name the attempt that they stop for, which exists only now."""
     attempts = state.attempts
     for action in decision.actions:
         if isinstance(action, Start) and action.victims:
-            taker = int(attempts["id"][attempts.find("workload", action.workload)])
+            taker = started[action.workload]
             state.takings.add(taker)
             for victim in action.victims:
-                attempts["taker"][attempts.find("id", victim)] = taker
+                row = attempts.find("id", victim)
+                attempts["taker"][row] = taker
+                _turn(state, row)

@@ -105,6 +105,15 @@ def _read_bookings(snapshot: Snapshot, new_host: list[int]) -> list[Booking]:
     return [one.copy(new_host) for one in read_bookings(snapshot.reserved) if one.workload in waiting]
 
 
+def settle_time(facts: Facts) -> None:
+    """What time alone has done, before anybody is weighed against anybody (R4, R10, R11, R15)."""
+    quarantine_silent_hosts(facts)
+    give_up_hopeless(facts)
+    begin_emptied(facts)
+    mature_contracts(facts)
+    drain_hosts(facts)
+
+
 def quarantine_silent_hosts(facts: Facts) -> None:
     """R11: a host that still has not freed killed work after the silence limit is unhealthy."""
     attempts, limit = facts.attempts, facts.policy.silence_seconds
@@ -123,7 +132,8 @@ def quarantine_silent_hosts(facts: Facts) -> None:
 def give_up_hopeless(facts: Facts) -> None:
     """R4: not running within the start limit of the segments' start. R11: held on a lost host."""
     attempts, limit = facts.attempts, facts.policy.start_limit_seconds
-    started = (facts.standing != Standing.STOPPING) & ~facts.held & (attempts.running_at == NEVER)
+    under_way = (facts.standing != Standing.STOPPING) & (facts.standing != GONE)
+    started = under_way & ~facts.held & (attempts.running_at == NEVER)
     for attempt in np.flatnonzero(started & (attempts.segments_at + limit <= facts.now)).tolist():
         waited = facts.now - int(attempts.segments_at[attempt])
         why = reason(Code.NOT_RUNNING_IN_TIME, waited_seconds=waited, limit_seconds=limit)

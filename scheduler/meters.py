@@ -40,8 +40,12 @@ class Meters:
         for node, rate in enumerate(self.rate):
             if rate:
                 level[node] += rate * seconds
+        self.flow()
+
+    def flow(self) -> None:
+        """Carry out what was due at the left edge already."""
         edges = self._edges
-        while edges and edges[0][0] <= now:
+        while edges and edges[0][0] <= self.now:
             at, gpus, path, key = heappop(edges)
             self.turn(path, key, gpus, at)
 

@@ -43,6 +43,7 @@ class Floor:
         self.kept = [0] * len(self.gpus)  # GPUs of allocated work, held for included
         self.takeable = [0] * len(self.gpus)  # GPUs of work that can be taken
         self.zone = [0] * len(self.gpus)  # 0: nobody's; else the reservation that keeps the host
+        self.touched: set[int] = set()  # hosts that were changed
         self._heaps: dict[tuple[int, int], dict[int, list[int]]] = {}  # by zone and kind, then free GPUs
         self._levels: dict[tuple[int, int], list[int]] = {}
 
@@ -57,14 +58,23 @@ class Floor:
 
     def change(self, host: int, free: int = 0, kept: int = 0, takeable: int = 0) -> None:
         """Add to a host's numbers and file it anew."""
+        self.touched.add(host)
         self.free[host] += free
         self.kept[host] += kept
         self.takeable[host] += takeable
         self._file(host)
 
+    def put(self, host: int, occupied: int, kept: int, takeable: int) -> None:
+        """The host's numbers, given anew."""
+        open_ = self.schedulable[host]
+        self.free[host] = max(self.gpus[host] - occupied, 0) if open_ else 0
+        self.kept[host], self.takeable[host] = kept, takeable if open_ else 0
+        self._file(host)
+
     def set_zone(self, host: int, zone: int) -> None:
         """The host is kept for another reservation, or for none."""
         if self.zone[host] != zone:
+            self.touched.add(host)
             self.zone[host] = zone
             self._file(host)
 

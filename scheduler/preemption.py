@@ -16,6 +16,14 @@ from scheduler.placement import Floor, Placement
 from scheduler.victims import IMPOSSIBLE, MANY, GangSearch, Tables
 
 
+@dataclass(slots=True)
+class Clock:
+    """The moment of the decision, and R10's cap on the time that an attempt may lose."""
+
+    now: int
+    lost_cap_seconds: int
+
+
 @dataclass(frozen=True, slots=True)
 class Victim:
     """An attempt that can be taken, as a whole gang."""
@@ -24,10 +32,17 @@ class Victim:
     project: int
     priority: int
     lapsed: bool
-    lost_gpu_seconds: int
+    gpus: int
+    since: int  # when it last saved its progress or began to run; NEVER: it doesn't run yet
+    clock: Clock
     on_host: dict[int, int]  # GPUs by host index
     path: tuple[int, ...] = ()  # nodes that it is charged to, root excepted
     funded: bool = False  # past its minimum runtime, charged
+
+    @property
+    def lost_gpu_seconds(self) -> int:
+        """What the whole gang loses."""
+        return count_lost(self.gpus, self.since, self.clock.now, self.clock.lost_cap_seconds)
 
     @property
     def cost(self) -> int:
@@ -90,14 +105,12 @@ def may_take_less_deserving(asker: Asker, victim: Victim) -> bool:
     return not set(asker.led).isdisjoint(victim.path)
 
 
-def count_lost(gpus: int, running_at: int, checkpoint_at: int, now: int, cap_seconds: int) -> int:
+def count_lost(gpus: int, since: int, now: int, cap_seconds: int) -> int:
     """R10's loss of a whole gang in GPU-seconds: time since its last checkpoint, at most the cap.
 
     Without a checkpoint: since it runs; 0 if it doesn't run yet or the clock stepped back.
     """
-    if running_at < 0:
-        return 0
-    return gpus * min(max(now - max(running_at, checkpoint_at), 0), cap_seconds)
+    return gpus * min(max(now - since, 0), cap_seconds) if since >= 0 else 0
 
 
 Entry = tuple[int, int, int]
@@ -107,8 +120,9 @@ Entry = tuple[int, int, int]
 class Pool:
     """What can be taken, by host, during one decision; keeps the floor's GPUs in step."""
 
-    def __init__(self, floor: Floor, largest_gpus: int, parent: Sequence[int]) -> None:
-        self.floor = floor
+    def __init__(self, floor: Floor, largest_gpus: int, parent: Sequence[int], clock: Clock) -> None:
+        self.floor, self.clock = floor, clock
+        self.touched: set[int] = set()  # attempts that were added or removed
         self._parent = parent  # by node of the budget tree
         self.victims: dict[int, Victim] = {}  # unallocated and funded
         self.unallocated: set[int] = set()
@@ -123,6 +137,7 @@ class Pool:
 
     def add(self, victim: Victim) -> None:
         """The attempt can be taken from now on."""
+        self.touched.add(victim.attempt)
         self._licences.clear()
         self.victims[victim.attempt] = victim
         if victim.funded or victim.lapsed:
@@ -139,6 +154,7 @@ class Pool:
 
     def remove(self, attempt: int) -> Victim:
         """It can't be taken any longer: it was, or it has returned or lapsed."""
+        self.touched.add(attempt)
         self._licences.clear()
         victim = self.victims.pop(attempt)
         self.unallocated.discard(attempt)
@@ -177,6 +193,12 @@ class Pool:
     def touch(self, host: int) -> None:
         """The host's free GPUs changed: what was computed for it is void."""
         self.tables.touch(host)
+
+    def forget(self) -> None:
+        """Time has passed: what an attempt would lose is another now."""
+        self._licences.clear()
+        self._by_loss.clear()
+        self.tables.forget()
 
     # ------------------------------------------------ licences
 
@@ -234,7 +256,7 @@ class Pool:
     def _better(self, host: int, gpus: int, licence: Licence, best: Entry | None) -> Entry | None:
         """The cheaper of the best so far and the host, by what this licence covers there."""
         tables = self.tables
-        if tables.most(host) < gpus or (best and best[0] < tables.least[host]):
+        if tables.most(host) < gpus or (best and best[0] < tables.least(host)):
             return best
         cost = tables.cheapest(host, gpus, tables.solve(host, licence))[0]
         if cost >= IMPOSSIBLE:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from scheduler.bans import TAKER_SPAN_SECONDS
 from scheduler.bookings import read_bookings, write_bookings
 from scheduler.types import (
     NEVER,
@@ -23,11 +24,15 @@ from scheduler.types import (
     IntArray,
     Pending,
     Placements,
+    Policy,
     Segments,
     Snapshot,
     SnapshotRefused,
     Standing,
 )
+
+if TYPE_CHECKING:
+    from scheduler.ground import Ground
 
 Record = Any  # one of the table dataclasses of scheduler.types
 T = TypeVar("T")
@@ -150,6 +155,7 @@ class State:
         self.cancelled = _list_cancelled(snapshot)
         self.paths = list(snapshot.paths)
         self._path_numbers = {path: number for number, path in enumerate(self.paths)}
+        self.ground: Ground | None = None
         self.next_attempt = int(snapshot.attempts.id.max(initial=0)) + 1
         self.takings: set[int] = {int(taker) for taker in snapshot.attempts.taker if taker != NEVER}
         self.places: dict[int, dict[int, int]] = {int(attempt): {} for attempt in snapshot.attempts.id}
@@ -160,6 +166,26 @@ class State:
             strict=True,
         ):
             self.places[attempt][host] = self.places[attempt].get(host, 0) + replicas
+
+    def keep(self) -> State:
+        """From now on decisions cost by what changed: see `ground.py`. Only events may change the state."""
+        from scheduler.ground import Ground  # noqa: PLC0415 - the ground is built on the board, the board on states
+
+        ids = self.hosts["id"]
+        if (ids[1:] < ids[:-1]).any():
+            raise SnapshotRefused("a state that is kept must have its hosts in order of their ids")
+        self.attempts.steady()
+        self.pending.steady()
+        self.ground = Ground(self)
+        return self
+
+    def forget_old(self, policy: Policy) -> None:
+        """Drop rows that no decision can see any longer."""
+        since = self.now - policy.lookback_seconds
+        for table in (self.charged, self.unallocated):
+            table.keep(table["end_at"] > since)
+        self.express.keep(self.express["decided_at"] >= since)
+        self.takers.keep(self.takers["ended_at"] > self.now - 2 * policy.taker_ban_seconds - TAKER_SPAN_SECONDS)
 
     def to_snapshot(self) -> Snapshot:
         """The same facts as a snapshot."""

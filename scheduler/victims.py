@@ -62,7 +62,7 @@ class Tables:
         self.largest_gpus = largest_gpus  # no asker asks for more in total
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
-        self.least: dict[int, int] = {}  # by host: no victim that was ever on it costs less
+        self._least: dict[int, int] = {}
         self._funded_gpus: dict[int, int] = {}
         self._rates: dict[int, int] = {}  # by host: no unallocated GPU there costs less
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
@@ -72,18 +72,19 @@ class Tables:
 
     def forget(self) -> None:
         """Time has passed: what an attempt would lose is another now."""
-        for known in (self.least, self._rates, self._solved, self._heaps, self._turns, self._stale):
+        for known in (self._least, self._rates, self._solved, self._heaps, self._turns, self._stale):
             known.clear()
-        for at, attempts in [*self.on_host.items(), *self.funded_on_host.items()]:
-            for one in attempts:
-                self._lower(at, self.pool.victims[one].cost)
 
-    def _lower(self, host: int, cost: int) -> None:
-        self.least[host] = min(self.least.get(host, cost), cost)
+    def least(self, host: int) -> int:
+        """No victim on the host costs less."""
+        least = self._least.get(host)
+        if least is None:
+            there = [*self.on_host.get(host, ()), *self.funded_on_host.get(host, ())]
+            least = self._least[host] = min((self.pool.victims[one].cost for one in there), default=IMPOSSIBLE)
+        return least
 
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
-        self._lower(host, victim.cost)
         if victim.funded:
             self._funded_gpus[host] = self._funded_gpus.get(host, 0) + victim.on_host[host]
         (self.funded_on_host if victim.funded else self.on_host).setdefault(host, set()).add(victim.attempt)
@@ -99,6 +100,7 @@ class Tables:
     def touch(self, host: int) -> None:
         """Free GPUs or victims of the host changed."""
         self._rates.pop(host, None)
+        self._least.pop(host, None)
         self._turns[host] = self._turns.get(host, 0) + 1
         for stale in self._stale.values():
             stale.add(host)
@@ -167,10 +169,8 @@ class Tables:
 
         Without a licence: for one who takes all unallocated work and nothing else.
         """
-        if licence is None:
-            attempts = sorted(self.on_host.get(host, ()))
-        else:
-            attempts = self.list_items(host, licence, chosen)
+        plain = self.on_host.get(host, ())
+        attempts = sorted(plain) if licence is None else self.list_items(host, licence, chosen)
         key = (host, tuple(attempts))
         table = self._solved.get(key)
         if table is None:

@@ -32,6 +32,7 @@ def list_waits(board: Board, shapes: Shapes) -> Waits:
     """One reason for every pending workload that was not started, sorted by workload id."""
     pending = board.facts.pending
     rows = np.flatnonzero(~board.started)
+    rows = rows[np.argsort(pending.id[rows], kind="stable")]
     if not len(rows):
         return Waits()
     fundable, free = find_fundable(board), find_free_runners(board)

@@ -1,0 +1,554 @@
+"""What a kept state carries from one decision to the next, so that cost grows with what changed.
+
+The board of a decision is a working copy: `decide` moves pieces on it and leaves it behind.
+The ground keeps what the board was laid out from (sums, claims, the hosts' index, the pool of
+what can be taken) in step with the events, and clears away what a decision has moved: the next
+board differs from the last by the attempts, hosts and workloads that something happened to, and
+by time. A kept state and a rebuilt one decide alike; a property test holds the two together.
+
+Not kept, but laid out anew: after a change of hosts, budgets, policy or a step back of the
+clock, and always with a half-life, whose weights change every second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.balance import Tree, build_tree
+from scheduler.bans import find_banned, list_bans
+from scheduler.board import Board, find_window, lay_out, list_quotas, open_book
+from scheduler.book import Book
+from scheduler.bookings import Booking, write_bookings
+from scheduler.facts import GONE, Facts, read_facts, settle_time
+from scheduler.meters import Meters
+from scheduler.sums import Sums, count_sums, list_paths
+from scheduler.types import (
+    ALLOCATED,
+    NEVER,
+    Attempts,
+    Begin,
+    Hosts,
+    Mature,
+    Pending,
+    Placements,
+    Policy,
+    Snapshot,
+    Standing,
+)
+
+if TYPE_CHECKING:
+    from scheduler.state import State
+
+CHARGED, FREE = 0, 1
+"""The two ledgers: time that is charged, and unallocated time."""
+
+MOST_DEAD = 1000
+"""Rows of what is over that a steady table may hold beside as many as are alive."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """What one attempt counts for, as of its last change."""
+
+    project: int
+    author: int
+    gpus: int
+    nodes: tuple[int, ...]  # its path, the root included
+    allocated: bool
+    unallocated: bool
+    meter: int  # 0: its open segment is charged, 1: it is unallocated, NEVER: none
+    owes: int  # the ledger to which its unserved minimum runtime belongs, or NEVER
+    contract_seconds: int
+    running_at: int
+    hosts: tuple[int, ...]
+    serving: bool = False  # its minimum runtime runs down now
+
+    def unserved(self, now: int) -> int:
+        """GPU-seconds of its minimum runtime that are still to come."""
+        served = max(now - self.running_at, 0) if self.running_at != NEVER else 0
+        return self.gpus * max(self.contract_seconds - served, 0)
+
+
+class Ground:
+    """The kept side of a `State` with steady tables, for one policy."""
+
+    meters: tuple[Meters, Meters]
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.policy: Policy | None = None
+        self.board: Board | None = None
+        self.tree: Tree | None = None
+        self._dirty: set[int] = set()  # attempts, by row, that are not as the board has them
+        self._dirty_hosts: set[int] = set()
+        self._rebook = True
+        self._bans: tuple[int, dict[int, int]] = (-1, {})
+        self._over = np.zeros(0, dtype=bool)  # by row of Pending: it waits no longer
+
+    # ------------------------------------------------ what happens to the state
+
+    def forget(self) -> None:
+        """Hosts, budgets or the clock are others now: all is counted anew."""
+        self.tree = None
+
+    def rehost(self) -> None:
+        """Hosts open or close: the board is laid out anew."""
+        self.board = None
+
+    def rebook(self) -> None:
+        """A reservation was made, moved or ended."""
+        self._rebook = True
+
+    def wait(self, row: int) -> None:
+        """A workload waits."""
+        if row >= len(self._over):
+            self._over = np.concatenate([self._over, np.ones(max(row, 64), dtype=bool)])
+        self._over[row] = False
+
+    def unwait(self, row: int) -> None:
+        """It waits no longer."""
+        self._over[row] = True
+
+    def count_express(self, project: int, gpu_seconds: int) -> None:
+        """An express start was decided."""
+        if self.tree is not None:
+            self._advance()
+            self._add_express(self.state.now, self._paths[project], gpu_seconds)
+
+    def turn(self, row: int, gone: bool = False) -> None:
+        """Something changed about an attempt; or it is over."""
+        if self.tree is None:
+            return
+        self._advance()
+        number = int(self.state.attempts.columns["id"][row])
+        old, new = self.claims.pop(number, None), None if gone else self._make_claim(row)
+        if old is not None:
+            self._dirty_hosts.update(old.hosts)
+        if new is not None:
+            self._dirty_hosts.update(new.hosts)
+            self.claims[number] = new
+        self._dirty.add(row)
+        self._remeter(old, new)
+        self._reserve(old, new, number)
+        for claim, sign in ((old, -1), (new, 1)):
+            if claim is not None:
+                self._count_gpus(claim, sign)
+        self._replace(row, old, new)
+        if new is not None:
+            self._note_due(row)
+
+    def _remeter(self, old: Claim | None, new: Claim | None) -> None:
+        """The open segment: nothing to do where it goes on in the same ledger."""
+        before, after = (NEVER if claim is None else claim.meter for claim in (old, new))
+        if before == after:
+            return
+        if old is not None and before != NEVER:
+            self.meters[before].close(old.nodes, (old.project, old.author), old.gpus)
+        if new is not None and after != NEVER:
+            self.meters[after].open(new.nodes, (new.project, new.author), new.gpus, self.state.now)
+
+    def _reserve(self, old: Claim | None, new: Claim | None, number: int) -> None:
+        """Unserved minimum runtimes."""
+        now = self.state.now
+        if old is not None and old.owes != NEVER:
+            ledger, key = self.meters[old.owes], (old.project, old.author)
+            ledger.add(old.nodes, key, -old.unserved(now))
+            if old.serving:
+                ledger.turn(old.nodes, key, old.gpus, now)
+        if new is not None and new.owes != NEVER:
+            self.meters[new.owes].add(new.nodes, (new.project, new.author), new.unserved(now))
+            self._serve(number, new)
+
+    def _serve(self, number: int, claim: Claim) -> None:
+        """What runs serves its minimum runtime, second by second, until its end."""
+        end = claim.running_at + claim.contract_seconds
+        if claim.running_at != NEVER and end > self.state.now:
+            claim.serving = True
+            self.meters[claim.owes].turn(claim.nodes, (claim.project, claim.author), -claim.gpus, self.state.now)
+            heappush(self._ends, (end, number))
+
+    def _count_gpus(self, claim: Claim, sign: int) -> None:
+        if claim.allocated:
+            for node in claim.nodes[1:]:
+                self.allocated[node] += sign * claim.gpus
+        if claim.unallocated:
+            self.unallocated_gpus[claim.project] += sign * claim.gpus
+
+    def _replace(self, row: int, old: Claim | None, new: Claim | None) -> None:
+        for host in old.hosts if old is not None else ():
+            self._on_host[host].discard(row)
+        for host in new.hosts if new is not None else ():
+            self._on_host.setdefault(host, set()).add(row)
+        while row >= len(self._places):
+            self._places.append({})
+        self._places[row] = self._find_places(row) if new is not None else {}
+
+    def _find_places(self, row: int) -> dict[int, int]:
+        columns = self.state.attempts.columns
+        gpus = int(columns["gpus_per_replica"][row])
+        return {host: count * gpus for host, count in self.state.places[int(columns["id"][row])].items()}
+
+    def _make_claim(self, row: int) -> Claim:
+        columns = self.state.attempts.columns
+        standing, started = int(columns["standing"][row]), int(columns["segment_at"][row]) != NEVER
+        allocated, unallocated = standing in ALLOCATED, standing == Standing.UNALLOCATED
+        project = int(columns["project"][row])
+        return Claim(
+            project=project,
+            author=int(columns["author"][row]),
+            gpus=int(columns["replicas"][row]) * int(columns["gpus_per_replica"][row]),
+            nodes=self._paths[project],
+            allocated=allocated,
+            unallocated=unallocated,
+            meter=NEVER if not started else CHARGED if allocated else FREE if unallocated else NEVER,
+            owes=CHARGED if standing == Standing.PROTECTED else FREE if unallocated else NEVER,
+            contract_seconds=int(columns["contract_seconds"][row]),
+            running_at=int(columns["running_at"][row]),
+            hosts=tuple(self.state.places[int(columns["id"][row])]),
+        )
+
+    def _note_due(self, row: int) -> None:
+        """When time alone may end the attempt, or its contract."""
+        moment = self._find_due(row)
+        if moment != NEVER:
+            heappush(self._due, (moment, int(self.state.attempts.columns["id"][row])))
+
+    def _find_due(self, row: int) -> int:
+        columns, policy = self.state.attempts.columns, self.policy
+        assert policy is not None  # noqa: S101 - set at the first decision
+        standing = int(columns["standing"][row])
+        if standing == Standing.STOPPING:
+            stopping = int(columns["stopping_at"][row])
+            return (
+                stopping + int(columns["grace_seconds"][row]) + policy.silence_seconds if stopping != NEVER else NEVER
+            )
+        if int(columns["segments_at"][row]) == NEVER:
+            return NEVER
+        if int(columns["running_at"][row]) == NEVER:
+            return int(columns["segments_at"][row]) + policy.start_limit_seconds
+        ends_at = int(columns["running_at"][row]) + int(columns["contract_seconds"][row])
+        return ends_at if standing == Standing.PROTECTED else NEVER
+
+    def _is_due(self) -> bool:
+        """Whether time alone has something to do."""
+        rows, due = self.state.attempts.row_of, self._due
+        assert rows is not None  # noqa: S101 - the tables are steady
+        while due and due[0][0] <= self.state.now:
+            row = rows.get(due[0][1])
+            if row is not None and self._find_due(row) == due[0][0]:
+                return True
+            heappop(due)
+        return False
+
+    # ------------------------------------------------ time
+
+    def _advance(self) -> None:
+        now = self.state.now
+        if now <= self.meters[0].now:
+            return
+        for ledger in self.meters:
+            ledger.advance(now)
+        while self._ends and self._ends[0][0] <= now:
+            end, number = heappop(self._ends)
+            claim = self.claims.get(number)
+            if claim is not None and claim.serving and claim.running_at + claim.contract_seconds == end:
+                claim.serving = False
+                self.meters[claim.owes].turn(claim.nodes, (claim.project, claim.author), claim.gpus, end)
+        since = now - self.meters[0].window_seconds
+        while self._express_out and self._express_out[0][0] < since:
+            _, nodes, gpu_seconds = self._express_out.popleft()
+            for node in nodes:
+                self.express[node] -= gpu_seconds
+
+    def _add_express(self, at: int, nodes: tuple[int, ...], gpu_seconds: int) -> None:
+        self._express_out.append((at, nodes, gpu_seconds))
+        for node in nodes:
+            self.express[node] += gpu_seconds
+
+    # ------------------------------------------------ opening a board
+
+    def begin(self, policy: Policy) -> Board:
+        """The board of a decision at the state's present moment, the first steps of `decide` done."""
+        state = self.state
+        if self._must_restart(policy):
+            self._restart(policy)
+        self._advance()
+        if len(state.attempts.dead) + len(state.pending.dead) > MOST_DEAD + len(self.claims):
+            self._compact()
+        facts = self._read()
+        if self.board is None or self._is_due() or facts.held.any() or state.draining:
+            if self.board is None or state.draining:
+                self._read_places(facts)
+            settle_time(facts)
+        odd = any(not isinstance(action, Mature | Begin) for action in facts.actions)
+        if odd or not self._keeps:
+            self.board = None
+            facts = read_facts(state.to_snapshot(), policy)
+            settle_time(facts)
+            board = lay_out(facts)
+        elif self.board is None:
+            board = self._lay_out(facts)
+        else:
+            board = self._clear(facts)
+        return board
+
+    def _must_restart(self, policy: Policy) -> bool:
+        state = self.state
+        if self.tree is None or policy.half_life_seconds is not None or policy != self.policy:
+            return True
+        known = (id(state.projects), id(state.shares))
+        return self._sources != known or state.now < self.meters[0].now or state.now >= self._known_until
+
+    def _restart(self, policy: Policy) -> None:
+        """Count everything from the tables."""
+        state = self.state
+        self.policy, self.board, self._rebook = policy, None, True
+        self._sources = (id(state.projects), id(state.shares))
+        self.tree = tree = build_tree(state.projects, state.shares)
+        self._paths = [(tree.root, *path) for path in tree.path_of]
+        later = [at for steps in (*tree.steps, *tree.burst_steps) for at, _ in steps if at > state.now]
+        self._known_until = min(later, default=1 << 62)
+        state.forget_old(policy)
+        self._compact()
+        facts = self._read()
+        self._read_places(facts)
+        sums = count_sums(facts, tree, find_window(state.now, policy))
+        self.allocated, self.unallocated_gpus, self.express = (
+            sums.allocated,
+            sums.unallocated_gpus,
+            [0] * len(tree.parent),
+        )
+        self._count_meters(facts)
+        self._count_express(facts)
+        self._keeps = policy.half_life_seconds is None and not self._is_ahead()
+
+    def _is_ahead(self) -> bool:
+        """Whether the tables know of later moments than now: the clock has stepped back."""
+        state, now = self.state, self.state.now
+        columns = [state.attempts[name] for name in ("segment_at", "running_at", "decided_at")]
+        columns += [table["end_at"] for table in (state.charged, state.unallocated)] + [state.express["decided_at"]]
+        return any(int(column.max(initial=NEVER)) > now for column in columns)
+
+    def _count_meters(self, facts: Facts) -> None:
+        """The two ledgers, without and then with what is unserved, and their rates."""
+        state, policy, tree = self.state, self.policy, self.tree
+        assert policy is not None and tree is not None  # noqa: S101 - set by the caller
+        paths, since = list_paths(facts.snapshot, tree), state.now - policy.lookback_seconds
+        index = {int(project): number for number, project in enumerate(state.projects.id)}
+        self.meters = (
+            Meters(len(tree.parent), policy.lookback_seconds),
+            Meters(len(tree.parent), policy.lookback_seconds),
+        )
+        for ledger, table in zip(self.meters, (state.charged, state.unallocated), strict=True):
+            ledger.now = state.now
+            columns = (table["path"], table["author"], table["start_at"], table["end_at"], table["gpus"])
+            for number, author, start, end, gpus in zip(*(column.tolist() for column in columns), strict=True):
+                first, last = max(start, since), min(end, state.now)
+                if last > first:
+                    whole = state.paths[number]
+                    key = (index.get(whole[-1], NEVER) if whole else NEVER, author)
+                    ledger.add(paths[number], key, gpus * (last - first))
+                    ledger.leave(paths[number], key, gpus, first)
+                    ledger.leave(paths[number], key, -gpus, last)
+            ledger.flow()
+        self.claims, self._ends, self._due = {}, [], []
+        for number, row in (state.attempts.row_of or {}).items():
+            claim = self.claims[number] = self._make_claim(row)
+            if claim.meter != NEVER:
+                at = min(max(int(facts.attempts.segment_at[row]), since), state.now)
+                self.meters[claim.meter].open(claim.nodes, (claim.project, claim.author), claim.gpus, at)
+            self._reserve(None, claim, number)
+            self._note_due(row)
+        for ledger in self.meters:
+            ledger.flow()
+
+    def _count_express(self, facts: Facts) -> None:
+        assert self.tree is not None  # noqa: S101 - set by the caller
+        self._express_out: deque[tuple[int, tuple[int, ...], int]] = deque()
+        paths, starts = list_paths(facts.snapshot, self.tree), self.state.express
+        columns = (starts["decided_at"], starts["path"], starts["gpu_seconds"])
+        for at, path, amount in sorted(zip(*(column.tolist() for column in columns), strict=True)):
+            self._add_express(at, paths[path], amount)
+
+    def _compact(self) -> None:
+        """Rows get new places: the board is laid out anew."""
+        state = self.state
+        state.attempts.compact()
+        state.pending.compact()
+        self.board = None
+        self._over = np.zeros(state.pending.count, dtype=bool)
+        self._places = [self._find_places(row) for row in range(state.attempts.count)]
+        self._on_host: dict[int, set[int]] = {}
+        for row, places in enumerate(self._places):
+            for host in places:
+                self._on_host.setdefault(host, set()).add(row)
+
+    # ------------------------------------------------ facts and boards
+
+    def _read(self) -> Facts:
+        """The steady tables as a decision reads them, without a copy where nothing writes."""
+        state, policy = self.state, self.policy
+        assert policy is not None  # noqa: S101 - set by the caller
+        attempts, pending = state.attempts.view(), state.pending.view()
+        hosts = state.hosts.view()
+        standing = attempts.standing.copy()
+        none = np.zeros(0, dtype=np.int64)
+        return Facts(
+            snapshot=self._view(pending, attempts, hosts),
+            policy=policy,
+            now=state.now,
+            hosts=hosts,
+            pending=pending,
+            attempts=attempts,
+            attempt_gpus=attempts.replicas * attempts.gpus_per_replica,
+            places=self._places,
+            place_attempt=none,
+            place_host=none,
+            place_gpus=none,
+            standing=standing,
+            held=(attempts.segments_at == NEVER) & (standing != GONE),
+            schedulable=hosts.schedulable & ~np.isin(hosts.id, list(state.draining))
+            if state.draining
+            else hosts.schedulable.copy(),
+            bookings=self._read_bookings(),
+        )
+
+    def _read_bookings(self) -> list[Booking]:
+        waiting = self.state.pending.row_of or {}
+        return [one.copy() for one in self.state.bookings or [] if one.workload in waiting]
+
+    def _view(self, pending: Pending, attempts: Attempts, hosts: Hosts) -> Snapshot:
+        state = self.state
+        none = np.zeros(0, dtype=np.int64)
+        return Snapshot(
+            now=state.now,
+            projects=state.projects,
+            shares=state.shares,
+            capacity=state.capacity.view(),
+            hosts=hosts,
+            pending=pending,
+            attempts=attempts,
+            placements=Placements(none, none, none),
+            paths=tuple(state.paths),
+            charged=state.charged.view(),
+            unallocated=state.unallocated.view(),
+            express=state.express.view(),
+            takers=state.takers.view(),
+            draining=np.array(sorted(state.draining), dtype=np.int64),
+            reserved=None if state.bookings is None else write_bookings(state.bookings, state.cancelled),
+        )
+
+    def _read_places(self, facts: Facts) -> None:
+        """The flat columns of where attempts sit, for those who lay everything out."""
+        rows = [(row, host, gpus) for row, places in enumerate(self._places) for host, gpus in places.items()]
+        columns = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
+        facts.place_attempt, facts.place_host, facts.place_gpus = (columns[:, number].copy() for number in range(3))
+
+    def _sums(self) -> Sums:
+        return Sums(
+            usage=list(self.meters[CHARGED].level),
+            unallocated_usage=list(self.meters[FREE].level),
+            allocated=list(self.allocated),
+            unallocated_gpus=list(self.unallocated_gpus),
+            express=list(self.express),
+            author_usage=self.meters[CHARGED],
+        )
+
+    def _lay_out(self, facts: Facts) -> Board:
+        """A board from the kept sums; from now on it is kept, too."""
+        self.board = board = lay_out(facts, self._sums(), self.tree, self._over[: len(facts.pending.id)].copy())
+        board.pool.touched.clear()
+        board.floor.touched.clear()
+        self._dirty = {self._row_of(action) for action in facts.actions if isinstance(action, Mature)}
+        self._dirty_hosts = set()
+        self._rebook = True
+        return board
+
+    def _row_of(self, action: Mature) -> int:
+        return self.state.attempts.find("id", action.attempt)
+
+    def _clear(self, facts: Facts) -> Board:
+        """The last decision's board, made to say what the state says now."""
+        board, sums = self.board, self._sums()
+        assert board is not None and self.policy is not None  # noqa: S101 - said by the caller
+        board.facts, board.now = facts, self.state.now
+        board.window = find_window(self.state.now, self.policy)
+        board.unallocated_usage, board.unallocated_gpus = sums.unallocated_usage, sums.unallocated_gpus
+        funds = board.funds
+        funds.usage, funds.allocated, funds.express = sums.usage, sums.allocated, sums.express
+        quotas = list_quotas(facts, board.tree, board.window)
+        if quotas != funds.quotas:
+            funds.quotas = quotas
+            funds.told.clear()
+            funds.set_limits(self.state.now, self.policy)
+        else:
+            funds.recount()
+        board.restart(self._over[: len(facts.pending.id)].copy(), self._find_banned())
+        self._clear_pool(board)
+        self._clear_floor(board)
+        self._clear_book(board)
+        return board
+
+    def _find_banned(self) -> frozenset[int]:
+        assert self.policy is not None  # noqa: S101 - said by the caller
+        takers = self.state.takers
+        if self._bans[0] != takers.count:
+            self._bans = takers.count, list_bans(takers.view(), self.policy)
+        return find_banned(self._bans[1], self.state.now)
+
+    def _clear_pool(self, board: Board) -> None:
+        pool, standing = board.pool, board.facts.standing
+        pool.clock.now = self.state.now
+        pending = board.facts.pending
+        largest = int((pending.replicas * pending.gpus_per_replica).max(initial=0))
+        pool.tables.largest_gpus = max(pool.tables.largest_gpus, largest)
+        matured = {self._row_of(action) for action in board.actions if isinstance(action, Mature)}
+        rows = self._dirty | pool.touched | matured
+        for row in sorted(rows):
+            if row in pool.victims:
+                pool.remove(row)
+            if standing[row] == Standing.UNALLOCATED or standing[row] == Standing.FUNDED:
+                pool.add(board.make_victim(row))
+        pool.forget()
+        pool.touched.clear()
+        self._dirty = matured
+
+    def _clear_floor(self, board: Board) -> None:
+        floor = board.floor
+        for host in self._dirty_hosts | floor.touched:
+            self._refile(board, host)
+        floor.touched.clear()
+        self._dirty_hosts.clear()
+
+    def _refile(self, board: Board, host: int) -> None:
+        """What sits on a host now."""
+        facts, standing = board.facts, board.facts.standing
+        occupied = kept = takeable = 0
+        taker, ids = facts.attempts.taker, facts.attempts.id
+        rows = self._on_host.get(host, ())
+        for row in rows:
+            gpus, its = self._places[row][host], standing[row]
+            if facts.held[row]:
+                coming = [self._places[other][host] for other in rows if taker[other] == ids[row]]
+                occupied += max(gpus - sum(coming), 0)
+            else:
+                occupied += gpus
+            kept += gpus if its in ALLOCATED else 0
+            takeable += gpus if its == Standing.UNALLOCATED else 0
+        board.floor.put(host, occupied, kept, takeable)
+
+    def _clear_book(self, board: Board) -> None:
+        if not (self._rebook or board.book.touched):
+            return
+        assert self.policy is not None  # noqa: S101 - said by the caller
+        for host in board.book.list_hosts():
+            board.floor.set_zone(host, 0)
+        board.funds.unreserve()
+        board.book = Book(board.floor, board.funds, self.policy)
+        open_book(board, self.state.pending.row_of or {})
+        board.book.touched = self._rebook = False

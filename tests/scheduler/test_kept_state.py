@@ -1,0 +1,102 @@
+"""A state that is kept from decision to decision says what one made from the facts says, after every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler import events
+from scheduler.decide import decide
+from scheduler.state import State
+from tests.scheduler.driver import Lab, Life, Step, busy_times, calm_times, do_step, examples, histories, labs
+from tests.scheduler.test_properties import policies
+from tests.scheduler.world import DAY, HOUR, World
+
+EVENTS = ("advance", "submit", "withdraw", "run", "checkpoint", "cordon", "drain", "stop", "free", "end", "apply")
+
+
+class Twins:
+    """A world, and a kept state to which the same events happen."""
+
+    def __init__(self, world: World, patch: pytest.MonkeyPatch) -> None:
+        self.world = world
+        self.kept = State(world.state.to_snapshot()).keep()
+        self._inside = False
+        for name in EVENTS:
+            patch.setattr(events, name, self._double(getattr(events, name)))
+
+    def _double(self, event: Callable[..., Any]) -> Callable[..., Any]:
+        def happen(state: State, *args: Any, **more: Any) -> Any:
+            if self._inside or state is not self.world.state:
+                return event(state, *args, **more)
+            self._inside = True
+            try:
+                self.kept.shares = state.shares
+                event(self.kept, *args, **more)
+                return event(state, *args, **more)
+            finally:
+                self._inside = False
+
+        return happen
+
+    def compare(self) -> None:
+        """Both decide alike, with reasons and balances or without."""
+        self.kept.shares = self.world.state.shares
+        right = decide(self.world.state, self.world.policy)
+        short = decide(self.kept, self.world.policy, waits=False)
+        assert short.actions == right.actions
+        assert decide(self.kept, self.world.policy) == right
+
+
+def live(lab: Lab, history: list[Step], look: list[bool], **policy: Any) -> None:
+    """The same life twice; both are asked after every event, or only now and then."""
+    with pytest.MonkeyPatch.context() as patch:
+        twins = Twins(lab.build(**policy), patch)
+        for number, step in enumerate(history):
+            do_step(twins.world, step)
+            if look[number % len(look)]:
+                twins.compare()
+                events.apply(twins.world.state, decide(twins.world.state, twins.world.policy))
+                twins.compare()
+
+
+looks = st.lists(st.booleans(), min_size=1, max_size=6).map(lambda flags: [*flags, True])
+
+
+@examples(80)
+@given(labs, policies, histories, looks)
+def test_any_life_of_any_cluster(lab: Lab, policy: dict[str, Any], history: list[Step], look: list[bool]) -> None:
+    live(lab, history, look, **policy)
+
+
+@examples(60)
+@given(busy_times, looks)
+def test_a_cluster_with_more_work_than_gpus(life: Life, look: list[bool]) -> None:
+    live(*life, look)
+
+
+@examples(30)
+@given(calm_times, st.sampled_from([3 * HOUR, DAY]))
+def test_what_is_charged_leaves_a_short_window(life: Life, lookback: int) -> None:
+    live(*life, [True], lookback_seconds=lookback)
+
+
+def test_rows_that_are_over_are_cleared_away_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.ground.MOST_DEAD", 3)
+    world = World(hosts=3)
+    world.project("nlp", 60)
+    world.project("vision", 40)
+    twins = Twins(world, monkeypatch)
+    for number in range(60):
+        world.submit("nlp" if number % 2 else "vision", 1 + number % 8, HOUR)
+        events.apply(world.state, decide(world.state, world.policy))
+        world.start_all()
+        world.wait(600)
+        do_step(world, ("end", number))
+        world.free_stopped()
+        twins.compare()
+    assert len(twins.kept.attempts.dead) + len(twins.kept.pending.dead) < 60
