@@ -10,33 +10,33 @@ from pathlib import Path
 import pytest
 
 from portal.scheduling.models import Reservation, ReservationEnd
-from portal.scheduling.replay.contracts import contracts_draw
-from portal.scheduling.replay.report import Report, nearest_rank, report_make
-from portal.scheduling.replay.run import Replay, grid
-from portal.scheduling.replay.stub import STOP_SECONDS, HostStub, Work
-from portal.scheduling.replay.trace import Job, trace_read
-from portal.scheduling.replay.world import world_make
+from portal.simulations.replay.jobs import Job, jobs_of
+from portal.simulations.replay.report import Report, nearest_rank, report_make
+from portal.simulations.replay.run import Replay, grid
+from portal.simulations.replay.stub import STOP_SECONDS, HostStub, Work
+from portal.simulations.replay.world import world_make
+from portal.simulations.traces.reading import read_trace
 from portal.usage.models import Segment
 from portal.workloads.models import Attempt, Outcome
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PHILLY = ROOT / "examples" / "traces" / "philly_2017_oct_2w.csv"
 
 
-def job(number: int, *, at: int, seconds: int, gpus: int = 8, project: str = "a", minimum: int | None = None) -> Job:
-    return Job(f"j{number}", "", project, at, seconds, gpus, False, None, minimum, None, None)
+def job(number: int, *, at: int, seconds: int, gpus: int = 8, project: str = "a", minimum: int = 7200) -> Job:
+    replicas = max(gpus // 8, 1)
+    return Job(f"j{number}", "", project, at, seconds, replicas, gpus // replicas, minimum, True, 0)
 
 
 def replay_of(jobs: list[Job], *, hosts: int, end: int) -> tuple[Replay, Report]:
-    contracts = contracts_draw(jobs, gpus_per_host=8, seed=1)
-    replay = Replay(world_make(jobs, hosts=hosts), list(zip(jobs, contracts, strict=True)), end, lambda _: None)
+    replay = Replay(world_make(jobs, hosts=hosts), jobs, end, lambda _: None)
     replay.run()
     return replay, report_make(replay, wall_seconds=1.0)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_slice_of_the_philly_trace_passes_and_the_ledger_is_what_was_run() -> None:
-    jobs = trace_read(PHILLY, until_seconds=7200)[:40]
+    jobs = jobs_of(read_trace(PHILLY), until_seconds=7200, gpus_per_host=8, seed=1)[:40]
     _, report = replay_of(jobs, hosts=4, end=8000)
     assert (report.submitted, report.refused, report.violations) == (40, 0, 0)
     assert report.ledger_gpu_seconds == report.occupancy_gpu_seconds > 0

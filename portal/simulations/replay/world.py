@@ -11,8 +11,8 @@ from portal.clusters.services import cluster_create, host_heard, host_register
 from portal.common.units import PPM
 from portal.projects.models import Project, Role, User
 from portal.projects.services import membership_set, project_create, user_create
-from portal.scheduling.replay.stub import STUB_NAME
-from portal.scheduling.replay.trace import Job
+from portal.simulations.replay.jobs import Job
+from portal.simulations.replay.stub import STUB_NAME
 
 START_AT = datetime(2017, 10, 9, tzinfo=UTC)
 GPUS_PER_HOST = 8

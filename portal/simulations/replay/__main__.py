@@ -1,4 +1,4 @@
-"""The replay's own process: `python -m portal.scheduling.replay TRACE --hours=24 --hosts=352 --seed=1 [--json]`."""
+"""The replay's own process: `python -m portal.simulations.replay TRACE --hours=24 --hosts=352 --seed=1 [--json]`."""
 
 import argparse
 import json
@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from portal.scheduling.replay.contracts import contracts_draw
-from portal.scheduling.replay.trace import TraceError, trace_read
+from portal.simulations.replay.jobs import jobs_of
+from portal.simulations.traces.reading import read_trace
+from portal.simulations.traces.rows import TraceRefused
 
 HOUR_SECONDS = 3600
 BAD_TRACE = 2
@@ -19,8 +20,8 @@ def main() -> int:
     options = _options()
     end = options.hours * HOUR_SECONDS
     try:
-        jobs = trace_read(Path(options.trace), until_seconds=end)
-    except TraceError as error:
+        rows = read_trace(Path(options.trace))
+    except TraceRefused as error:
         print(f"replay: {error}", file=sys.stderr)
         return BAD_TRACE
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
@@ -29,15 +30,15 @@ def main() -> int:
     django.setup()
     from django.core.management import call_command
 
-    from portal.scheduling.replay.report import report_make
-    from portal.scheduling.replay.run import Replay
-    from portal.scheduling.replay.world import GPUS_PER_HOST, world_make
+    from portal.simulations.replay.report import report_make
+    from portal.simulations.replay.run import Replay
+    from portal.simulations.replay.world import GPUS_PER_HOST, world_make
 
     call_command("migrate", verbosity=0)
     started = perf_counter()
-    contracts = contracts_draw(jobs, gpus_per_host=GPUS_PER_HOST, seed=options.seed)
+    jobs = jobs_of(rows, until_seconds=end, gpus_per_host=GPUS_PER_HOST, seed=options.seed)
     world = world_make(jobs, hosts=options.hosts)
-    replay = Replay(world, list(zip(jobs, contracts, strict=True)), end, _progress)
+    replay = Replay(world, jobs, end, _progress)
     replay.run()
     report = report_make(replay, wall_seconds=perf_counter() - started)
     if options.json:

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from django.db.models import Min, Q
 
-from portal.scheduling.replay.run import Replay
-from portal.scheduling.replay.world import moment
+from portal.simulations.replay.run import Replay
+from portal.simulations.replay.world import moment
 from portal.usage.models import Segment
 from portal.workloads.models import Attempt, Workload, WorkloadState
 

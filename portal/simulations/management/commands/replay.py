@@ -9,9 +9,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from portal.scheduling.replay.__main__ import BAD_TRACE, HOUR_SECONDS
-from portal.scheduling.replay.services import replay_environment
-from portal.scheduling.replay.trace import TraceError, trace_read
+from portal.simulations.replay.__main__ import BAD_TRACE
+from portal.simulations.replay.services import replay_environment
+from portal.simulations.traces.reading import read_trace
+from portal.simulations.traces.rows import TraceRefused
 
 HOURS_MAX = 24 * 366
 HOSTS_MAX = 10_000
@@ -35,7 +36,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("trace", help="CSV: job_id,user,project,submit_time_s,duration_s,gpus")
+        parser.add_argument("trace", help="CSV, SWF or the output of sacct --parsable2")
         parser.add_argument("--hours", type=between(1, HOURS_MAX), default=24, help="of the trace (24)")
         parser.add_argument("--hosts", type=between(1, HOSTS_MAX), default=352, help="of 8 GPUs (352)")
         parser.add_argument("--seed", type=between(0, 2**31), default=1, help="for the contracts drawn (1)")
@@ -43,11 +44,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            trace_read(Path(options["trace"]), until_seconds=options["hours"] * HOUR_SECONDS)
-        except TraceError as error:
+            read_trace(Path(options["trace"]))
+        except TraceRefused as error:
             self.stderr.write(f"replay: {error}")
             sys.exit(BAD_TRACE)
-        command = [sys.executable, "-m", "portal.scheduling.replay", str(Path(options["trace"]).absolute())]
+        command = [sys.executable, "-m", "portal.simulations.replay", str(Path(options["trace"]).absolute())]
         command += [f"--{name}={options[name]}" for name in ("hours", "hosts", "seed")]
         command += ["--json"] if options["json"] else []
         with replay_environment() as environment:

@@ -10,11 +10,10 @@ from portal.common.errors import Refused
 from portal.scheduling.desired import desired_of_hosts
 from portal.scheduling.models import Pass, Reservation
 from portal.scheduling.observe import report_apply
-from portal.scheduling.replay.contracts import Contract
-from portal.scheduling.replay.stub import HostStub, Work
-from portal.scheduling.replay.trace import Job
-from portal.scheduling.replay.world import World, moment
 from portal.scheduling.services import pass_run
+from portal.simulations.replay.jobs import Job
+from portal.simulations.replay.stub import HostStub, Work
+from portal.simulations.replay.world import World, moment
 from portal.workloads.services import workload_submit
 
 GRID_SECONDS = 10
@@ -32,7 +31,7 @@ class Replay:
     and where a reservation's time comes."""
 
     world: World
-    jobs: list[tuple[Job, Contract]]
+    jobs: list[Job]
     end: int
     progress: Callable[[str], None]
     stubs: dict[int, HostStub] = field(default_factory=dict)
@@ -57,16 +56,16 @@ class Replay:
                 hour = now // HOUR_SECONDS
                 self.progress(f"hour {hour}: {self.submitted} submitted, {len(self.passes)} passes")
             self._exits_take(now)
-            while waiting and waiting[-1][0].submit_seconds == now:
-                self._submit(*waiting.pop(), now)
+            while waiting and waiting[-1].submit_seconds == now:
+                self._submit(waiting.pop(), now)
             if self._wakes and self._wakes[0] == now:
                 heapq.heappop(self._wakes)
                 self._pass(now)
 
-    def _next(self, waiting: list[tuple[Job, Contract]]) -> int | None:
+    def _next(self, waiting: list[Job]) -> int | None:
         times = [queue[0] for queue in (self._wakes,) if queue]
         times += [self._exits[0][0]] if self._exits else []
-        times += [waiting[-1][0].submit_seconds] if waiting else []
+        times += [waiting[-1].submit_seconds] if waiting else []
         return min(times, default=None)
 
     def _wake(self, second: int) -> None:
@@ -85,7 +84,7 @@ class Replay:
             self._wake(now)
         self._reports(reporting, now)
 
-    def _submit(self, job: Job, contract: Contract, now: int) -> None:
+    def _submit(self, job: Job, now: int) -> None:
         try:
             workload, _ = workload_submit(
                 author=self.world.authors[job.project, job.user],
@@ -94,18 +93,18 @@ class Replay:
                 clusters=[self.world.cluster.name],
                 name=job.job_id,
                 command=["replay", job.job_id],
-                replicas=contract.replicas,
-                gpus_per_replica=contract.gpus_per_replica,
-                min_runtime_seconds=contract.min_runtime_seconds,
-                resumable=contract.resumable,
-                priority=job.priority or 0,
+                replicas=job.replicas,
+                gpus_per_replica=job.gpus_per_replica,
+                min_runtime_seconds=job.min_runtime_seconds,
+                resumable=job.resumable,
+                priority=job.priority,
             )
         except Refused as refusal:
             self.refused += 1
             self.progress(f"job {job.job_id} is refused: {refusal.detail}")
             return
         self.works[workload.pk] = Work(job.duration_seconds)
-        self.minimums[workload.pk] = contract.min_runtime_seconds
+        self.minimums[workload.pk] = job.min_runtime_seconds
         self.submitted += 1
         self._wake(now)
 
