@@ -2,11 +2,11 @@
 
 from django.urls import path
 
-from portal.dashboard import views_assets, views_budgets, views_project, views_pyramid, views_waits
+from portal.dashboard import views_assets, views_budgets, views_matrix, views_project, views_pyramid, views_waits
 
 urlpatterns = [
     path("assets/plotly-<str:version>.min.js", views_assets.plotly, name="plotly"),
-    path("projects/", views_project.projects, name="projects"),
+    path("projects/", views_matrix.projects, name="projects"),
     path("projects/<path:path>/", views_project.project, name="project"),
     path("budgets/", views_budgets.budgets, name="budgets"),
     path("budgets/<path:path>/", views_budgets.level, name="budgets_level"),
