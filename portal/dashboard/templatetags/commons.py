@@ -291,7 +291,14 @@ def kind_words(kind: str) -> str:
     return kind.replace("_", " ").capitalize()
 
 
-DONE = {"submit": "submitted", "withdraw": "withdrawn", "cancel": "cancelled", "set": "set", "end": "ended", "login": "signed in"}
+DONE = {
+    "submit": "submitted",
+    "withdraw": "withdrawn",
+    "cancel": "cancelled",
+    "set": "set",
+    "end": "ended",
+    "login": "signed in",
+}
 THINGS = {"grantrequest": "request", "apitoken": "API token", "budgetchange": "", "hostkey": "host key"}
 KINDS = {**THINGS, "budgetchange": "budgets"}
 
