@@ -159,7 +159,7 @@ def list_rows(*, proposals: Sequence[Proposal], now: datetime) -> list[ListRow]:
     counted = Proposal.objects.filter(pk__in=ids).order_by()
     comments = dict(counted.annotate(n=Count("comments")).values_list("pk", "n"))
     requests = dict(counted.annotate(n=Count("requests")).values_list("pk", "n"))
-    in_force = {each.cluster: budgets_at(cluster=each.cluster, at=now) for each in proposals}
+    in_force = {cluster: budgets_at(cluster=cluster, at=now) for cluster in {each.cluster for each in proposals}}
     lines = {each.pk: each for each in Proposal.objects.filter(pk__in=ids).prefetch_related("lines__project")}
     return [
         ListRow(
