@@ -2,8 +2,9 @@
 
 import pytest
 
+from scheduler import events
 from scheduler.types import Standing
-from tests.scheduler.reserving import build_world, carry_on, keep_one
+from tests.scheduler.reserving import build_world, carry_on, keep_one, reserves
 from tests.scheduler.world import (
     DAY,
     HOUR,
@@ -100,3 +101,19 @@ def test_behind_a_head_without_a_reservation_work_runs_unallocated_if_the_policy
         world.submit("nlp", gpus=8, replicas=2, contract=8 * HOUR, first_submit_at=T0 - DAY)
         small = world.submit("nlp", gpus=1, contract=HOUR)
         assert start_of(world.go(), small).standing == standing
+
+
+def test_hosts_of_a_reservation_that_starts_elsewhere_are_open_to_those_considered_before_it() -> None:
+    world = World(hosts=2)
+    world.project("nlp", 50)
+    world.project("vision", 30)
+    world.project("robots", 20)
+    world.charge("robots", 2 * WEEK, ago=3 * HOUR)
+    whole = world.run("robots", gpus=8, contract=HOUR, ran=60, on={0: 1})
+    half = [world.run("robots", gpus=4, contract=2 * HOUR, ran=60, on={1: 1}) for _ in range(2)]
+    head = world.submit("vision", gpus=4, contract=HOUR)
+    assert reserves(world.go())[head].placement == ((100, 1),)
+    long_one = world.submit("nlp", gpus=8, contract=4 * HOUR, allow_unallocated=False)
+    for attempt in (whole, half[0]):
+        events.end(world.state, attempt)
+    assert sorted(started(world.go(), Standing.PROTECTED)) == [head, long_one]
