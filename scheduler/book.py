@@ -31,6 +31,14 @@ class Kept:
         return self.booking.at + self.contract_seconds
 
 
+def starts_by(at: int, policy: Policy) -> int:
+    """R12: by when a workload with a reservation for `at` runs, faults aside: a grace time for what it takes, a start.
+
+    This is the time that people are told; `at` is when its GPUs are free or can be taken.
+    """
+    return at + max(policy.grace_allocated_seconds, policy.grace_unallocated_seconds) + policy.start_allowance_seconds
+
+
 class Book:
     """Reservations by zone, from 1 on; a zone is never used again in one decision."""
 

@@ -42,11 +42,12 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
     _start_reserved(board)
     # 5. Express starts, then funded starts and returns; standings and licences follow, until nothing changes (R8).
     while True:
-        before = board.turns
+        turns, kept = board.turns, len(board.book.by_zone)
         _walk_express(board, shapes)
         _walk_funded(board, shapes)
-        licences = board.turns != before and board.pool.has_funded()
-        if not lapse_unfunded(board) and not licences:
+        licences = board.turns != turns and board.pool.has_funded()
+        opened = len(board.book.by_zone) < kept  # a reservation that has started leaves its hosts to those before it
+        if not lapse_unfunded(board) and not licences and not opened:
             break
     # 6. Hosts and times for heads that could not start (R12).
     reserve_for_heads(board, shapes)

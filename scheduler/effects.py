@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduler import explain
 from scheduler.board import Board
+from scheduler.book import starts_by
 from scheduler.ordering import Items
 from scheduler.preemption import Plan
 from scheduler.types import Code, Lapse, Preempt, Reason, Return, Shift, Standing, Start, reason
@@ -60,7 +61,8 @@ def shift_reservations(board: Board, plan: Plan, ends_at: int) -> None:
         if ends_at > board.book.by_zone[zone].booking.at:
             for kept in board.book.shift(zone):
                 moved = kept.booking
-                why = reason(Code.EXPRESS_MOVES, at=moved.at, moved_seconds=board.policy.express_seconds)
+                told_at, moved_by = starts_by(moved.at, board.policy), board.policy.express_seconds
+                why = reason(Code.EXPRESS_MOVES, at=moved.at, starts_by_at=told_at, moved_seconds=moved_by)
                 board.shifts[moved.workload] = Shift(moved.workload, moved.at, why)
 
 

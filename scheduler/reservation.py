@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.board import Board
-from scheduler.book import Kept
+from scheduler.book import Kept, starts_by
 from scheduler.bookings import Booking
 from scheduler.candidates import Shapes, find_heads, gather_pending
 from scheduler.ordering import Items
@@ -71,8 +71,16 @@ class HeadTrial(Trial):
     def __init__(self, board: Board, items: Items) -> None:
         self.done: set[int] = set()  # children of the root that are served or have tried enough
         self.tried: dict[int, set[tuple[int, ...]]] = {}
+        self.longest: dict[tuple[int, ...], int] = {}  # by name: the longest contract that would do, 0: none
         super().__init__(board, items)
         self.timeline = Timeline(board)
+
+    def run(self) -> None:
+        """As every walk; then like heads hear alike what would do."""
+        super().run()
+        for item, row in enumerate(self.items.row):
+            if row not in self.board.book.by_row and (longest := self.longest.get(self._name(item))) is not None:
+                self.board.too_large[row] = longest
 
     def is_hopeless(self, item: int) -> bool:
         """Its child of the root is done with, or it is like one that was tried, or can't be funded."""
@@ -110,9 +118,8 @@ class HeadTrial(Trial):
         if spot is None:
             path = board.path(items.project[item])
             capped = any(board.funds.find_lack(node, items.gpus[item], NOT_EVER) for node in path)
-            longest = None if capped else self.find_longest(item)
-            if longest is not None:
-                board.too_large[items.row[item]] = longest
+            if not capped and self._would_do(item, items.contract_seconds[item], leading=True):
+                self.longest[self._name(item)] = self.find_longest(item)
             tried = self.tried.setdefault(branch, set())
             tried.add(self._name(item))
             if len(tried) >= MOST_TRIES:
@@ -129,25 +136,30 @@ class HeadTrial(Trial):
         if len(board.book.by_zone) >= board.policy.reservations_most:
             self.done.update(branch_of(board, project) for project in items.project)
 
-    def _make_head(self, item: int, contract_seconds: int) -> Asker:
-        items = self.items
+    def _make_head(self, item: int, contract_seconds: int, leading: bool = False) -> Asker:
+        """As an asker with that contract; `leading`: as if it led every other branch."""
+        items, tree, project = self.items, self.board.tree, self.items.project[item]
         counted = max(contract_seconds, self.board.policy.licence_floor_seconds) * items.gpus[item]
-        led = tuple(self.timeline.list_led(items.project[item], counted))
-        return Asker(items.project[item], items.priority[item], False, *self.shape(item), led)
+        led = self.timeline.list_led(project, counted)
+        if leading:
+            path = self.board.path(project)
+            led = [one for node in path for one in tree.children[tree.parent[node]] if one != node]
+        return Asker(project, items.priority[item], False, *self.shape(item), tuple(led))
 
-    def find_longest(self, item: int) -> int | None:
-        """R12: the longest minimum runtime with which it would be deserving enough; None: no shorter one would do."""
+    def find_longest(self, item: int) -> int:
+        """R12: the longest minimum runtime with which it would be deserving enough; 0: no shorter one would do."""
         board, contract = self.board, self.items.contract_seconds[item]
         low, high = board.policy.licence_floor_seconds, contract - 1
         if low > high or not self._would_do(item, low):
-            return None
+            return 0
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if self._would_do(item, middle) else (low, middle - 1)
         return low
 
-    def _would_do(self, item: int, contract_seconds: int) -> bool:
-        head = self._make_head(item, contract_seconds)
+    def _would_do(self, item: int, contract_seconds: int, leading: bool = False) -> bool:
+        """Whether a place would become certain sooner or later."""
+        head = self._make_head(item, contract_seconds, leading)
         claims, open_at = self.timeline.find_claims(head), self.timeline.find_open(head)
         room = self.timeline.count_room(NOT_EVER - 1, claims, open_at)
         return int((room // head.gpus).sum()) >= head.replicas
@@ -213,6 +225,7 @@ def write_orders(board: Board) -> None:
     for kept in board.made:
         booking = kept.booking
         placement = tuple(sorted((int(ids[host]), count) for host, count in booking.places.items()))
-        why = reason(Code.RESERVED_HEAD, at=booking.at, hosts=len(placement), gpus=kept.gpus)
+        told_at = starts_by(booking.at, board.policy)
+        why = reason(Code.RESERVED_HEAD, at=booking.at, starts_by_at=told_at, hosts=len(placement), gpus=kept.gpus)
         takings = tuple(sorted(booking.takings))
         board.actions.append(Reserve(booking.workload, booking.at, placement, takings, why))

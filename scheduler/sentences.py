@@ -118,7 +118,19 @@ def _reserved(numbers: Numbers) -> str:
     hosts = f"{_count(numbers['hosts'], 'host')} reserved, first <host {numbers['host']}>"
     if "late_attempt" in numbers:
         return f"Waits: {hosts}; its time was <at {numbers['at']}>, and <attempt {numbers['late_attempt']}> overruns."
-    return f"Waits: {hosts}; starts by <at {numbers['at']}>."
+    return (
+        f"Waits: {hosts}; starts by <at {numbers['starts_by_at']}>. They are free or can be taken <at {numbers['at']}>."
+    )
+
+
+def _too_large(numbers: Numbers) -> str:
+    told = (
+        f"Waits until it fits: with a contract of {say_span(numbers['min_runtime_seconds'])} <project "
+        f"{numbers['project']}> would no longer be owed more than those it would have to stop. "
+    )
+    if "longest_seconds" in numbers:
+        return f"{told}A minimum runtime of {say_span(numbers['longest_seconds'])} would do."
+    return f"{told}No shorter one would do: it counts as at least {say_span(numbers['counted_seconds'])}."
 
 
 def _full(numbers: Numbers) -> str:
@@ -157,7 +169,7 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
     ),
     Code.HOST_LOST: lambda n: f"Decided anew: <host {n['host']}>, held for it, takes no attempts now.",
     Code.DRAINED: lambda n: (
-        f"Stopped and requeued: <host {n['host']}> empties for repair, and it is "
+        f"Stopped: <host {n['host']}> is being emptied, and nothing protects it: it is "
         + ("unallocated." if n["unallocated"] else "past its minimum runtime.")
     ),
     Code.HOST_SILENT: lambda n: (
@@ -165,13 +177,14 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
         f"{say_span(n['silent_seconds'])} after the kill: unhealthy."
     ),
     Code.RESERVED_HEAD: lambda n: (
-        f"Reserved: {_count(n['hosts'], 'host')} from <at {n['at']}> on, {_count(n['gpus'], 'GPU')} in all."
+        f"Reserved: {_count(n['hosts'], 'host')} from <at {n['at']}> on, {_count(n['gpus'], 'GPU')} in all; "
+        f"it starts by <at {n['starts_by_at']}>."
     ),
     Code.RESERVED_START: lambda n: f"Started on what was reserved for it: <project {n['project']}> funds it.",
     Code.RESERVED_HOST_LOST: lambda n: f"Its reservation is over: <host {n['host']}> takes no attempts now.",
     Code.EXPRESS_MOVES: lambda n: (
         f"Express starts moved its reservation by {say_span(n['moved_seconds'])}, to <at {n['at']}>, "
-        "which they may do once."
+        f"which they may do once. It starts by <at {n['starts_by_at']}>."
     ),
     Code.BURST_ROOM: lambda n: (
         f"Lapsed to unallocated: it makes room under a burst cap for <workload {n['for_workload']}>, "
@@ -181,11 +194,7 @@ SENTENCES: dict[Code, Callable[[Numbers], str]] = {
         "Started unallocated: only hosts that are reserved for others could hold it, and it would not end in time."
     ),
     Code.RESERVED: _reserved,
-    Code.CONTRACT_TOO_LARGE: lambda n: (
-        f"Waits until it fits: with a contract of {say_span(n['min_runtime_seconds'])} <project {n['project']}> would "
-        "no longer be owed more than those it would have to stop. A minimum runtime of "
-        f"{say_span(n['longest_seconds'])} would do."
-    ),
+    Code.CONTRACT_TOO_LARGE: _too_large,
     Code.UNFUNDED: lambda n: f"Waits: {_unfunded(n)}. A shorter wait: allow it to run unallocated.",
     Code.NO_BUDGET: lambda n: (
         f"Waits: <project {n['project']}> has no budget. Allow it to run unallocated, or ask for one."

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduler.board import Board
+from scheduler.book import starts_by
 from scheduler.candidates import Shapes, find_free_runners, find_fundable
 from scheduler.ordering import estimate_positions, sum_before
 from scheduler.sums import charged_rows, list_paths
@@ -159,9 +160,12 @@ def _name_cases(board: Board, shapes: Shapes, kind: IntArray) -> IntArray:
     _, size = np.unique(sizes, return_inverse=True)
     sized = board.limits().balance[pending.project] | (pending.min_runtime_seconds == 0)
     detail = np.where(kind == TOO_LARGE, shapes.number, 0)
-    detail = np.where((kind == RESERVED) | (kind == CONTRACT), np.arange(len(size)), detail)
+    detail = np.where(kind == RESERVED, np.arange(len(size)), detail)
+    longest = np.zeros(len(size), dtype=np.int64)
+    longest[list(board.too_large)] = list(board.too_large.values())
+    detail = np.where(kind == CONTRACT, np.unique(size << 32 | longest, return_inverse=True)[1], detail)
     detail = np.where((kind >= UNALLOCATED) & sized, size + 1, detail)
-    project = np.where(kind >= CAPPED, pending.project, 0)
+    project = np.where((kind >= CAPPED) | (kind == CONTRACT), pending.project, 0)
     return np.asarray((kind * len(board.tree.leaf_of) + project) * (len(size) + 2) + detail)
 
 
@@ -197,7 +201,13 @@ class _Words:
         board, facts = self.board, self.board.facts
         booking = board.book.by_zone[board.book.by_row[row]].booking
         hosts = sorted(booking.places)
-        numbers = {"at": booking.at, "hosts": len(hosts), "host": int(facts.hosts.id[hosts[0]])}
+        told_at = starts_by(booking.at, board.policy)
+        numbers = {
+            "at": booking.at,
+            "starts_by_at": told_at,
+            "hosts": len(hosts),
+            "host": int(facts.hosts.id[hosts[0]]),
+        }
         if booking.at <= board.now:
             late = [
                 one
@@ -208,11 +218,12 @@ class _Words:
         return reason(Code.RESERVED, **numbers)
 
     def contract(self, row: int) -> Reason:
-        """The longest minimum runtime with which it would get a reservation."""
+        """The longest minimum runtime with which it would get a reservation; not told where no shorter one would do."""
         pending, longest = self.board.facts.pending, self.board.too_large[row]
         project = self._id(int(pending.project[row]))
         asked = int(pending.min_runtime_seconds[row])
-        return reason(Code.CONTRACT_TOO_LARGE, project=project, min_runtime_seconds=asked, longest_seconds=longest)
+        what = {"longest_seconds": longest} if longest else {"counted_seconds": self.board.policy.licence_floor_seconds}
+        return reason(Code.CONTRACT_TOO_LARGE, project=project, min_runtime_seconds=asked, **what)
 
     def capped(self, row: int) -> Reason:
         """The project runs as much unallocated as it may."""

@@ -63,6 +63,9 @@ def text_decode(raw: bytes) -> str:
     """The text of a file: UTF-8, with or without its mark. What is something else is refused with a ValueError."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError("The file is UTF-16; save it as CSV UTF-8.")
+    if b"\0" in raw:
+        line = raw.count(b"\n", 0, raw.index(0)) + 1
+        raise ValueError(f"Line {line} has a NUL byte; save it as CSV UTF-8.")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -69,12 +69,14 @@ def changes_in_levels_of(*, changes: QuerySet[BudgetChange], project: Project) -
     return changes.filter(Q(parent__in=levels) | Q(parent=project.parent_id))
 
 
-def changes_recorded(*, changes: Iterable[BudgetChange], at: datetime) -> list[Recorded]:
-    """Each change in the order given with its moves, in three queries however many there are."""
+def changes_recorded(
+    *, changes: Iterable[BudgetChange], at: datetime, project: Project | None = None
+) -> list[Recorded]:
+    """Each change in the order given with its moves, of one project only if named; three queries, however many."""
     asked = list(changes)
     levels = _levels(asked)
     pairs = {change.pk: _pair(change, levels) for change in asked}
-    lines = _lines({pk for pair in pairs.values() for pk in pair if pk is not None})
+    lines = _lines({pk for pair in pairs.values() for pk in pair if pk is not None}, project)
     project_ids = {project_id for of_change in lines.values() for project_id in of_change}
     projects = Project.objects.in_bulk(project_ids)
     return [
@@ -122,8 +124,10 @@ def _state(change: BudgetChange, level: Sequence[_Place], at: datetime) -> Chang
     return ChangeState.PAST if later and later[0].effective_at <= at else ChangeState.IN_FORCE
 
 
-def _lines(change_ids: Iterable[int]) -> dict[int, dict[int, Line]]:
+def _lines(change_ids: Iterable[int], project: Project | None) -> dict[int, dict[int, Line]]:
     rows = BudgetLine.objects.filter(change__in=list(change_ids)).order_by("change_id", "project_id")
+    if project is not None:
+        rows = rows.filter(project=project)
     lines: dict[int, dict[int, Line]] = {}
     for change_id, project_id, share_ppm, burst_gpus in rows.values_list(
         "change_id", "project_id", "share_ppm", "burst_gpus"

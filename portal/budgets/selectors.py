@@ -155,7 +155,8 @@ def shares_at(*, cluster: Cluster, at: datetime) -> Shares:
     for project_id, giver_id, share_ppm, burst_gpus in rows.values_list(
         "project_id", "change__parent", "share_ppm", "burst_gpus"
     ):
-        lines[project_id], givers[project_id] = Line(share_ppm, burst_gpus), giver_id
+        lines[project_id] = Line(share_ppm, burst_gpus)
+        givers[project_id] = giver_id
     shares = {pk: Fraction(0 if parent_id else 1) for pk, parent_id in Project.objects.values_list("pk", "parent_id")}
     own = dict(shares)
     for project_id in _givers_first(givers):

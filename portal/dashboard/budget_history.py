@@ -1,12 +1,26 @@
-"""The history of a level in words: who, when, from, to, why."""
+"""Budget changes in words: who, when, from, to, why, and what has become of each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
+from portal.budgets.history import ChangeState, Recorded, changes_recorded
+from portal.budgets.history import Move as RecordedMove
 from portal.budgets.models import BudgetChange
+from portal.budgets.selectors import Line
+from portal.budgets.undo import undo_complaint
 from portal.dashboard.budget_units import percent_text
+from portal.projects.models import Project
 
 MISSING = "no budget"
+STATE_WORDS = {
+    ChangeState.PLANNED: "planned",
+    ChangeState.IN_FORCE: "in force",
+    ChangeState.PAST: "replaced since",
+    ChangeState.SUPERSEDED: "never in force: a later version has the same moment",
+    ChangeState.WITHDRAWN: "withdrawn",
+    ChangeState.WITHDRAWAL: "a withdrawal",
+}
 
 
 @dataclass(frozen=True)
@@ -14,45 +28,55 @@ class Move:
     """One child's budget before and after a change."""
 
     name: str
+    path: str
     before: str
     after: str
 
 
 @dataclass(frozen=True)
 class ChangeView:
+    """A change as pages show it."""
+
     change: BudgetChange
+    state: ChangeState
     moves: list[Move]
+    complaint: str
+
+    @property
+    def state_words(self) -> str:
+        return STATE_WORDS[self.state]
+
+    @property
+    def is_planned(self) -> bool:
+        return self.state is ChangeState.PLANNED
+
+    @property
+    def may_be_taken_back(self) -> bool:
+        return not self.complaint and self.state is not ChangeState.SUPERSEDED
+
+    @property
+    def undo_verb(self) -> str:
+        return "Withdraw" if self.is_planned else "Undo"
 
 
-def changes_shown(changes: Iterable[BudgetChange]) -> list[ChangeView]:
-    """Newest first, each against the version before it; the oldest of the list against nothing, if it is the first.
-
-    A list that is cut has one more at its end than it shows, for the comparison.
-    """
-    ordered = list(changes)
-    shown = []
-    for position, change in enumerate(ordered):
-        earlier = ordered[position + 1] if position + 1 < len(ordered) else None
-        shown.append(ChangeView(change, _moves(earlier, change)))
-    return shown
+def changes_shown(changes: Iterable[BudgetChange], *, at: datetime, project: Project | None = None) -> list[ChangeView]:
+    """The changes in the order given, with all that they moved or only what they moved of one project."""
+    return [change_view(each, at=at) for each in changes_recorded(changes=changes, at=at, project=project)]
 
 
-def _moves(earlier: BudgetChange | None, change: BudgetChange) -> list[Move]:
-    before, after = _texts(earlier), _texts(change)
-    names = sorted({*before, *after})
-    return [
-        Move(name, before.get(name, MISSING), after.get(name, MISSING))
-        for name in names
-        if before.get(name) != after.get(name)
-    ]
+def change_view(recorded: Recorded, *, at: datetime) -> ChangeView:
+    moves = [move_words(move) for move in recorded.moves]
+    return ChangeView(recorded.change, recorded.state, moves, undo_complaint(recorded=recorded, now=at))
 
 
-def _texts(change: BudgetChange | None) -> dict[str, str]:
-    if change is None:
-        return {}
-    return {line.project.name: _line_text(line.share_ppm, line.burst_gpus) for line in change.lines.all()}
+def move_words(move: RecordedMove) -> Move:
+    project = move.project
+    return Move(project.name, project.path, line_text(move.before), line_text(move.after))
 
 
-def _line_text(share_ppm: int, burst_gpus: int | None) -> str:
-    cap = f", at most {burst_gpus:,} GPUs" if burst_gpus is not None else ""
-    return f"{percent_text(share_ppm)} %{cap}"
+def line_text(line: Line | None) -> str:
+    """`14 %, at most 8 GPUs`, or that there is none."""
+    if line is None:
+        return MISSING
+    cap = f", at most {line.burst_gpus:,} GPUs" if line.burst_gpus is not None else ""
+    return f"{percent_text(line.share_ppm)} %{cap}"

@@ -1,4 +1,4 @@
-"""A budget in percent of the parent, GPUs and GPU-hours per week: reading, writing, rounding down. Pure, exact.
+"""A budget in percent of parent or cluster, GPUs and GPU-hours per week: reading, writing, rounding down. Pure, exact.
 
 What is stored is whole parts per million of the parent's share; the other units are computed from it, cut down.
 """
@@ -11,6 +11,15 @@ from portal.common.units import PPM
 
 WEEK_HOURS = 168
 PERCENT_PPM = PPM // 100
+UNITS = ("percent", "cluster", "gpus", "hours")
+UNIT_WORDS = {
+    "percent": "percent of the parent",
+    "cluster": "percent of the cluster",
+    "gpus": "GPUs",
+    "hours": "GPU-hours per week",
+}
+UNIT_SIGNS = {"percent": "%", "cluster": "%", "gpus": "GPUs", "hours": "GPU-hours per week"}
+PLACES = {"percent": 4, "cluster": 4, "gpus": 2, "hours": 1}
 NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{0,40})?|\.[0-9]{1,40}")
 
 
@@ -30,22 +39,40 @@ def amount_parse(text: str, *, unit: str) -> Fraction:
     return Fraction(Decimal(cleaned))
 
 
+def wholes_of(*, parent_share: Fraction, parent_gpus: Fraction) -> dict[str, Fraction]:
+    """What the parent holds in each unit; one in which it holds nothing can't be written in."""
+    held = {
+        "percent": Fraction(100),
+        "cluster": parent_share * 100,
+        "gpus": parent_gpus,
+        "hours": parent_gpus * WEEK_HOURS,
+    }
+    return {unit: held[unit] for unit in UNITS}
+
+
+def ppm_of(text: str, unit: str, whole: Fraction) -> int:
+    """Parts per million of the parent's share, cut down. `whole` is what the parent holds in that unit."""
+    amount = amount_parse(text, unit=UNIT_SIGNS[unit])
+    if not whole:
+        raise UnitError("The parent holds no GPUs here, so only percent can be given.")
+    return _whole_ppm(amount / whole * PPM)
+
+
+def amount_text(ppm: int, unit: str, whole: Fraction) -> str:
+    """The share in that unit, cut down to its decimals."""
+    return decimal_text(whole * ppm / PPM, places=PLACES[unit])
+
+
 def ppm_of_percent(text: str) -> int:
-    return _whole_ppm(amount_parse(text, unit="%") * PERCENT_PPM)
+    return ppm_of(text, "percent", Fraction(100))
 
 
 def ppm_of_gpus(text: str, parent_gpus: Fraction) -> int:
-    return _whole_ppm(_part(amount_parse(text, unit="GPUs"), parent_gpus) * PPM)
+    return ppm_of(text, "gpus", parent_gpus)
 
 
 def ppm_of_hours(text: str, parent_gpus: Fraction) -> int:
-    return _whole_ppm(_part(amount_parse(text, unit="GPU-hours per week") / WEEK_HOURS, parent_gpus) * PPM)
-
-
-def _part(gpus: Fraction, parent_gpus: Fraction) -> Fraction:
-    if not parent_gpus:
-        raise UnitError("The parent holds no GPUs here, so only percent can be given.")
-    return gpus / parent_gpus
+    return ppm_of(text, "hours", parent_gpus * WEEK_HOURS)
 
 
 def _whole_ppm(exact: Fraction) -> int:
@@ -65,11 +92,7 @@ def percent_text(ppm: int) -> str:
 
 
 def gpus_text(ppm: int, parent_gpus: Fraction) -> str:
-    return decimal_text(gpus_of_ppm(ppm, parent_gpus), places=2)
-
-
-def hours_text(ppm: int, parent_gpus: Fraction) -> str:
-    return decimal_text(gpus_of_ppm(ppm, parent_gpus) * WEEK_HOURS, places=1)
+    return amount_text(ppm, "gpus", parent_gpus)
 
 
 def decimal_text(value: Fraction, *, places: int) -> str:
@@ -83,6 +106,18 @@ def gpus_words(gpus: Fraction) -> str:
     """`61 GPUs`, `1 GPU`, `2.5 GPUs`: whole from ten up."""
     text = f"{round(gpus):,}" if gpus >= 10 else decimal_text(gpus, places=2)
     return f"{text} GPU" if text == "1" else f"{text} GPUs"
+
+
+def burst_words(name: str, before: int | None, after: int | None) -> str:
+    """`vision: burst cap from none to 8 GPUs`."""
+    texts = ["none" if cap is None else str(cap) for cap in (before, after)]
+    return f"{name}: burst cap from {texts[0]} to {texts[1]}{'' if after is None else ' GPUs'}"
+
+
+def kept_words(ppm: int, parent_gpus: Fraction) -> str:
+    """`Keeps 33.3333 %, 21.33 GPUs`: what is stored, where more was typed."""
+    gpus = f", {gpus_text(ppm, parent_gpus)} GPUs" if parent_gpus else ""
+    return f"Keeps {percent_text(ppm)} %{gpus}"
 
 
 def effect_words(name: str, before_ppm: int, after_ppm: int, parent_gpus: Fraction) -> str:

@@ -93,6 +93,7 @@ class Chart:
     state: str = "ready"
     note: str = ""
     address: str = ""
+    remark: str = ""  # a sentence below the subtitle that the picture needs
 
     @property
     def element_id(self) -> str:

@@ -1,6 +1,6 @@
-"""The form of one level of budgets: every child's share in one of three units, a reason, the version it is based on."""
+"""The form of one level of budgets: every child's share in one of four units, a reason, the version it is based on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,11 +12,10 @@ from django.utils.functional import cached_property
 from portal.budgets.selectors import NO_BUDGET, Line
 from portal.budgets.services import BURST_GPUS_MAX
 from portal.common.errors import CommonsError
+from portal.common.units import PPM
 from portal.dashboard import budget_units
+from portal.dashboard.budget_units import UNIT_SIGNS, UNIT_WORDS, UNITS
 from portal.projects.models import Project
-
-UNITS = ("percent", "gpus", "hours")
-UNIT_WORDS = {"percent": "percent of the parent", "gpus": "GPUs", "hours": "GPU-hours per week"}
 
 
 @dataclass(frozen=True)
@@ -26,17 +25,19 @@ class RowFields:
     project: Project
     stored: Line
     percent: forms.BoundField
+    cluster: forms.BoundField | None
     gpus: forms.BoundField
     hours: forms.BoundField
     burst: forms.BoundField
     unit: forms.BoundField
     shown: forms.BoundField
     theirs: Line | None
+    kept: str
 
     @property
     def errors(self) -> list[str]:
-        fields = (self.percent, self.gpus, self.hours, self.burst, self.shown)
-        return [str(error) for field in fields for error in field.errors]
+        fields = (self.percent, self.cluster, self.gpus, self.hours, self.burst, self.shown)
+        return [str(error) for field in fields if field is not None for error in field.errors]
 
     @property
     def theirs_words(self) -> str:
@@ -51,8 +52,9 @@ class RowFields:
 class LevelForm(forms.Form):
     """All children of one parent on one cluster.
 
-    Which of a row's three units counts: the one that the page's script marked as edited last; without the script, the
-    one that differs from what was shown, which each row carries along.
+    Which of a row's units counts: the one that the page's script marked as edited last; without the script, the one
+    that differs from what was shown, which each row carries along. Percent of the cluster is one of them where the
+    parent's share is given.
     """
 
     base_version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
@@ -80,11 +82,14 @@ class LevelForm(forms.Form):
         parent_gpus: Fraction,
         version: int,
         theirs: Mapping[int, Line] | None = None,
+        parent_share: Fraction = Fraction(0),
     ) -> None:
         super().__init__(data, initial={"base_version": version})
         self.children = children
         self.lines = {child.pk: lines.get(child.pk, NO_BUDGET) for child in children}
         self.parent_gpus = parent_gpus
+        wholes = budget_units.wholes_of(parent_share=parent_share, parent_gpus=parent_gpus)
+        self.wholes = {unit: whole for unit, whole in wholes.items() if unit != "cluster" or whole}
         self.theirs = theirs or {}
         for child in children:
             self._row_add(child)
@@ -108,7 +113,7 @@ class LevelForm(forms.Form):
                 initial=text,
                 label=f"{child.name}, {UNIT_WORDS[unit]}",
                 widget=widget,
-                disabled=unit != "percent" and not self.parent_gpus,
+                disabled=not self.wholes[unit],
             )
         self.fields[f"burst_{child.pk}"] = forms.IntegerField(
             required=False,
@@ -128,7 +133,7 @@ class LevelForm(forms.Form):
             required=False, choices=[(unit, unit) for unit in ("", *UNITS)], widget=forms.HiddenInput
         )
         self.fields[f"shown_{child.pk}"] = forms.RegexField(
-            r"^[0-9.]{1,30}(\|[0-9.]{1,30}){2}\|[0-9]{1,7}$",
+            rf"^[0-9.]{{1,30}}(\|[0-9.]{{1,30}}){{{len(self.wholes) - 1}}}\|[0-9]{{1,7}}$",
             initial=self.shown_text(child),
             widget=forms.HiddenInput,
             error_messages={"required": "The form is incomplete; open it again.", "invalid": "Open the form again."},
@@ -140,11 +145,7 @@ class LevelForm(forms.Form):
         return "|".join([*self._texts(line).values(), str(line.share_ppm)])
 
     def _texts(self, line: Line) -> dict[str, str]:
-        return {
-            "percent": budget_units.percent_text(line.share_ppm),
-            "gpus": budget_units.gpus_text(line.share_ppm, self.parent_gpus),
-            "hours": budget_units.hours_text(line.share_ppm, self.parent_gpus),
-        }
+        return {unit: budget_units.amount_text(line.share_ppm, unit, whole) for unit, whole in self.wholes.items()}
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -160,25 +161,21 @@ class LevelForm(forms.Form):
 
     def _shown(self, child: Project, cleaned: Mapping[str, Any]) -> tuple[dict[str, str], int]:
         *texts, ppm = (cleaned.get(f"shown_{child.pk}") or self.shown_text(child)).split("|")
-        return dict(zip(UNITS, texts, strict=True)), int(ppm)
+        return dict(zip(self.wholes, texts, strict=True)), int(ppm)
 
     def _share_ppm(self, child: Project, unit: str, cleaned: Mapping[str, Any]) -> int:
         shown, ppm = self._shown(child, cleaned)
         text = cleaned.get(f"{unit}_{child.pk}") or ""
         if text == shown[unit]:
             return ppm  # as it was shown: nothing of it was cut off
-        readers: dict[str, Callable[[], int]] = {
-            "percent": lambda: budget_units.ppm_of_percent(text or "0"),
-            "gpus": lambda: budget_units.ppm_of_gpus(text or "0", self.parent_gpus),
-            "hours": lambda: budget_units.ppm_of_hours(text or "0", self.parent_gpus),
-        }
-        return readers[unit]()
+        return budget_units.ppm_of(text or "0", unit, self.wholes[unit])
 
     def _unit_of(self, child: Project, cleaned: Mapping[str, Any]) -> str:
-        if marked := cleaned.get(f"unit_{child.pk}"):
+        if (marked := cleaned.get(f"unit_{child.pk}")) in self.wholes:
             return str(marked)
         shown, _ = self._shown(child, cleaned)
-        typed = {unit: cleaned.get(f"{unit}_{child.pk}") for unit in UNITS}
+        sent = [unit for unit in self.wholes if f"{unit}_{child.pk}" in self.data]
+        typed = {unit: cleaned.get(f"{unit}_{child.pk}") for unit in sent}
         changed = [unit for unit, text in typed.items() if text is not None and (text or "0") != shown[unit]]
         if len(changed) > 1:
             words = " and in ".join(UNIT_WORDS[unit] for unit in changed)
@@ -215,25 +212,43 @@ class LevelForm(forms.Form):
                 project=child,
                 stored=self.lines[child.pk],
                 percent=self[f"percent_{child.pk}"],
+                cluster=self[f"cluster_{child.pk}"] if "cluster" in self.wholes else None,
                 gpus=self[f"gpus_{child.pk}"],
                 hours=self[f"hours_{child.pk}"],
                 burst=self[f"burst_{child.pk}"],
                 unit=self[f"unit_{child.pk}"],
                 shown=self[f"shown_{child.pk}"],
                 theirs=self.theirs.get(child.pk),
+                kept=self.kept_words(child),
             )
             for child in self.children
         ]
 
+    def kept_words(self, child: Project) -> str:
+        """What will be kept, where that is not to the digit what was typed."""
+        ppm = getattr(self, "shares", {}).get(child.pk)
+        if ppm is None or not self.is_bound:
+            return ""
+        unit = self._unit_of(child, self.cleaned_data)
+        typed = budget_units.amount_parse(self.cleaned_data.get(f"{unit}_{child.pk}") or "0", unit=UNIT_SIGNS[unit])
+        if self.untouched(child) or typed * PPM == self.wholes[unit] * ppm:
+            return ""
+        return budget_units.kept_words(ppm, self.parent_gpus)
+
     @property
     def effects(self) -> list[str]:
         """Each change in words."""
-        shares = getattr(self, "shares", {})
-        return [
-            budget_units.effect_words(child.name, self.lines[child.pk].share_ppm, shares[child.pk], self.parent_gpus)
-            for child in self.children
-            if child.pk in shares and shares[child.pk] != self.lines[child.pk].share_ppm
-        ]
+        return [words for child in self.children for words in self._effects_of(child)]
+
+    def _effects_of(self, child: Project) -> list[str]:
+        shares, line, words = getattr(self, "shares", {}), self.lines[child.pk], []
+        share_ppm = shares.get(child.pk, line.share_ppm)
+        if share_ppm != line.share_ppm:
+            words.append(budget_units.effect_words(child.name, line.share_ppm, share_ppm, self.parent_gpus))
+        burst_gpus = getattr(self, "cleaned_data", {}).get(f"burst_{child.pk}", line.burst_gpus)
+        if burst_gpus != line.burst_gpus:
+            words.append(budget_units.burst_words(child.name, line.burst_gpus, burst_gpus))
+        return words
 
     @property
     def total_ppm(self) -> int:

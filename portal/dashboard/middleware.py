@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
-from portal.common.errors import CommonsError
+from portal.common.errors import CommonsError, Moved
 from portal.common.health import database_is_away
 from portal.common.starting import AWAY, missing
 from portal.dashboard.views_errors import error_page, starting_page, unavailable_page
@@ -55,7 +56,12 @@ class ErrorPageMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """A page for what we know, None for what we do not."""
+        """A page for what we know, None for what we do not. What moved is shown where it is now."""
+        if isinstance(exception, Moved) and request.method in {"GET", "HEAD"}:
+            old, new = f"/{exception.old}/", f"/{exception.new}/"
+            if old in request.path_info:
+                query = request.META.get("QUERY_STRING", "")
+                return redirect(request.path.replace(old, new, 1) + (f"?{query}" if query else ""))
         if isinstance(exception, CommonsError):
             return error_page(request, exception.status, exception.detail)
         if isinstance(exception, OperationalError | InterfaceError):

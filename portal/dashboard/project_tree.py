@@ -7,22 +7,22 @@ from fractions import Fraction
 
 from django.db.models import Sum
 
-from portal.budgets.selectors import Line, budgets_at, shares_of_cluster
+from portal.budgets.selectors import Line, shares_at
 from portal.clusters.models import Cluster, Host
 from portal.common.units import PPM, percent_words
 from portal.dashboard import budget_units
 from portal.dashboard.chart_words import UNKNOWN
 from portal.projects.models import Membership, Project, Role, User
 from portal.projects.selectors import projects_visible
+from portal.scheduling.balance_readings import balance_words, balances_at
 from portal.scheduling.models import Balance
 
-ON_SHARE_PPM = 20_000
 BAR_WIDTH = 100
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A project's quota, usage and balance at the last pass; none yet, or no budget: said in words, never a number."""
+    """A project's quota, usage and balance at a pass; none yet, or no budget: said in words, never a number."""
 
     quota_gpu_seconds: int = 0
     usage_gpu_seconds: int = 0
@@ -35,12 +35,8 @@ class Standing:
 
     @property
     def words(self) -> str:
-        """Which way the number is to be read: people get a bare one backwards."""
-        if self.balance_ppm is None:
-            return "no budget"
-        if abs(self.balance_ppm) <= ON_SHARE_PPM:
-            return "on its share"
-        return "under-served" if self.balance_ppm > 0 else "over-served"
+        """Which way the number is to be read."""
+        return balance_words(quota_gpu_seconds=self.quota_gpu_seconds, usage_gpu_seconds=self.usage_gpu_seconds)
 
     @property
     def sign(self) -> str:
@@ -142,6 +138,14 @@ def standings_at_last_pass(*, clusters: Collection[Cluster]) -> dict[tuple[int, 
     return {(cluster_id, project_id): Standing(quota, usage, at) for cluster_id, project_id, quota, usage, at in rows}
 
 
+def standings_at(*, cluster: Cluster, at: datetime, now: datetime) -> dict[tuple[int, int], Standing]:
+    """The same for a moment that may be past, when it is of the hour before; of what is ahead nothing is known."""
+    if at == now:
+        return standings_at_last_pass(clusters=[cluster])
+    found = balances_at(cluster_ids=[cluster.pk], at=at) if at < now else {}
+    return {key: Standing(each.quota_gpu_seconds, each.usage_gpu_seconds, each.at) for key, each in found.items()}
+
+
 def editable_paths(*, user: User) -> list[str] | None:
     """Paths at and below which the person may set budgets; None: everywhere."""
     if user.is_superuser:
@@ -154,13 +158,20 @@ def below_any(path: str, paths: Collection[str] | None) -> bool:
     return paths is None or any(path == above or path.startswith(f"{above}/") for above in paths)
 
 
-def tree_rows(*, user: User, cluster: Cluster, at: datetime, clusters: Collection[Cluster] = ()) -> list[TreeRow]:
-    """Every project that the person may see, parents before children, with the budgets in force at that moment."""
+def tree_rows(
+    *, user: User, cluster: Cluster, at: datetime, clusters: Collection[Cluster] = (), now: datetime | None = None
+) -> list[TreeRow]:
+    """Every project that the person may see, parents before children, with the budgets in force at that moment.
+
+    Use and balances are the last pass's, or with `now` those of the moment too.
+    """
     projects = sorted(projects_visible(user=user).filter(archived_at=None), key=lambda each: each.path.split("/"))
-    lines = budgets_at(cluster=cluster, at=at)
-    shares = shares_of_cluster(cluster=cluster, at=at)
+    lines, shares, _ = shares_at(cluster=cluster, at=at)
     installed = installed_gpus(cluster=cluster)
-    standings = standings_at_last_pass(clusters=clusters or [cluster])
+    if now is None:
+        standings = standings_at_last_pass(clusters=clusters or [cluster])
+    else:
+        standings = standings_at(cluster=cluster, at=at, now=now)
     leads = editable_paths(user=user)
     children = {project.parent_id for project in projects}
     given: dict[int | None, int] = {}

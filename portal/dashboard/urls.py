@@ -4,6 +4,9 @@ from django.urls import path
 
 from portal.dashboard import (
     urls_charts,
+    urls_people,
+    urls_proposals,
+    urls_simulations,
     views_account,
     views_audit,
     views_hosts,
@@ -34,4 +37,7 @@ urlpatterns = [
     path("account/", views_account.account, name="account"),
     path("account/tokens/<int:token_id>/revoke/", views_account.token_end, name="token_end"),
     *urls_charts.urlpatterns,
+    *urls_people.urlpatterns,
+    *urls_proposals.urlpatterns,
+    *urls_simulations.urlpatterns,
 ]

@@ -1,113 +1,78 @@
 """The audit log: who changed what, from what, to what. For operators and administrators."""
 
-import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.utils.timezone import localtime
 
-from portal.common.errors import Forbidden, Refused
+from portal.common.audit_export import FILE_NAME, audit_csv
+from portal.common.csv_text import CONTENT_TYPE
+from portal.common.errors import Refused
 from portal.common.models import AuditEntry
-from portal.common.units import percent_words
-from portal.dashboard.forms import as_json
+from portal.dashboard.audit_words import changes_of
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import listing_of
 from portal.dashboard.pages import PageRequest, page
+from portal.projects.filters import SYSTEM
 from portal.projects.models import User
+from portal.projects.selectors import auditor_require
 
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-
-
-@dataclass(frozen=True)
-class FieldChange:
-    """One field of an entry, before and after."""
-
-    name: str
-    before: str
-    after: str
+TEXTS = {"actor": 150, "action": 60, "kind": 40, "thing": 300}
 
 
 @page
-def audit(request: PageRequest) -> HttpResponse:
-    """Entries, newest first, filtered by day, actor and action."""
-    if not request.user.is_site_wide:
-        raise Forbidden("The audit log is for operators and administrators.")
-    first, last = _day(request, "from"), _day(request, "to")
-    if first and last and last < first:
-        raise Refused(f"to ({last}) lies before from ({first}).", attr="to")
-    chosen = {
-        "from": request.GET.get("from", ""),
-        "to": request.GET.get("to", ""),
-        "actor": request.GET.get("actor", "")[:150].replace("\0", ""),
-        "action": request.GET.get("action", "")[:60].replace("\0", ""),
-    }
-    rows = AuditEntry.objects.select_related("actor")
-    if first:
-        rows = rows.filter(at__gte=_midnight(first))
-    if last:
-        rows = rows.filter(at__lt=_midnight(last + timedelta(days=1)))
-    if chosen["actor"]:
-        rows = rows.filter(actor__in=User.objects.filter(username=chosen["actor"]))
-    if chosen["action"]:
-        rows = rows.filter(action=chosen["action"])
-    listing = listing_of(request, rows, sorts={"when": "at"}, default="-when", count_most=10_000)
+def audit(request: PageRequest) -> HttpResponseBase:
+    """Entries, newest first, filtered by day, person, action and thing; `csv` gives all that fit."""
+    auditor_require(user=request.user)
+    chosen = {name: request.GET.get(name, "")[:longest].replace("\0", "") for name, longest in TEXTS.items()}
+    rows = _within(request, _fitting(AuditEntry.objects.order_by("-at", "-pk"), chosen))
+    if request.GET.get("csv"):
+        answer = StreamingHttpResponse(audit_csv(rows), content_type=CONTENT_TYPE)
+        answer["Content-Disposition"] = f'attachment; filename="{FILE_NAME}"'
+        return answer
+    listing = listing_of(
+        request, rows.select_related("actor"), sorts={"when": "at"}, default="-when", count_most=10_000
+    )
     listing.rows = [(entry, changes_of(entry)) for entry in listing.rows]
-    actions = AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()
+    chosen |= {name: request.GET.get(name, "") for name in ("from", "to")}
     context = {
         "listing": listing,
-        "actions": list(actions),
+        "actions": _known("action"),
+        "kinds": _known("target_type"),
         "chosen": chosen,
+        "system": SYSTEM,
         "filtered": any(chosen.values()),
         "now": frame_of(request).now,
     }
     return render(request, "dashboard/audit.html", context)
 
 
-def changes_of(entry: AuditEntry) -> list[FieldChange]:
-    """The fields that an entry changed, in words."""
-    names = sorted({*entry.before, *entry.after})
-    before, after = ([_words(name, side.get(name)) for name in names] for side in (entry.before, entry.after))
-    return [FieldChange(_label(name), *words) for name, *words in zip(names, before, after, strict=True)]
+def _known(column: str) -> list[str]:
+    return list(AuditEntry.objects.order_by(column).values_list(column, flat=True).distinct())
 
 
-LABELS = {
-    "share_ppm": "share",
-    "gpus": "GPUs",
-    "min_runtime_seconds": "minimum runtime (s)",
-    "is_superuser": "administrator",
-    "is_operator": "operator",
-    "is_staff": "may open the administration",
-    "is_active": "may sign in",
-}
+def _fitting(rows: QuerySet[AuditEntry], chosen: dict[str, str]) -> QuerySet[AuditEntry]:
+    if chosen["actor"]:
+        people = User.objects.filter(username=chosen["actor"])
+        rows = rows.filter(actor=None) if chosen["actor"] == SYSTEM else rows.filter(actor__in=people)
+    if chosen["action"]:
+        rows = rows.filter(action=chosen["action"])
+    if chosen["kind"]:
+        rows = rows.filter(target_type=chosen["kind"])
+    return rows.filter(target_name__icontains=chosen["thing"]) if chosen["thing"] else rows
 
 
-def _label(name: str) -> str:
-    """A field's name as people say it; a project's path stays as it is."""
-    if name in LABELS or "/" in name:
-        return LABELS.get(name, name)
-    return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
-
-
-def _words(name: str, value: Any) -> str:
-    if value is None or value == "":
-        return "–"
-    if name == "share_ppm" and isinstance(value, int):
-        return percent_words(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return ", ".join(value) or "–"
-    if isinstance(value, str) and MOMENT.fullmatch(value):
-        return f"{localtime(datetime.fromisoformat(value)):%-d %b %Y %H:%M:%S}"
-    if isinstance(value, dict) and "share_ppm" in value:
-        cap = value.get("burst_gpus")
-        return percent_words(value["share_ppm"]) + (f", at most {cap} GPUs" if cap is not None else "")
-    return value if isinstance(value, str) else as_json(value)
+def _within(request: PageRequest, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    first, last = _day(request, "from"), _day(request, "to")
+    if first and last and last < first:
+        raise Refused(f"to ({last}) lies before from ({first}).", attr="to")
+    if first:
+        rows = rows.filter(at__gte=_midnight(first))
+    return rows.filter(at__lt=_midnight(last + timedelta(days=1))) if last else rows
 
 
 def _day(request: PageRequest, name: str) -> date | None:

@@ -1,117 +1,58 @@
-"""The project tree with balances, and one project: allotment against use, owed and delivered, waits, who used it."""
+"""One project: allotment against use, owed and delivered, balance and where it goes, waits, who used it, children."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from portal.budgets.selectors import share_history
 from portal.clusters.models import Cluster
-from portal.clusters.selectors import capacity_steps
-from portal.dashboard.allotment import allotment_levels, budget_words
-from portal.dashboard.chart_data import (
-    AuthorUse,
-    authors_of,
-    charged,
-    occupancy_of,
-    owed_steps,
-    steps_of,
-    unallocated,
-    waits_by_class,
-)
+from portal.dashboard.chart_data import authors_of, owed_steps
 from portal.dashboard.chart_delivery import owed_and_delivered
-from portal.dashboard.chart_usage import budget_over_use, levels_gpu_seconds, use_title
-from portal.dashboard.chart_waits import wait_distribution
-from portal.dashboard.chart_words import UNKNOWN, hours_cell, text_cell
-from portal.dashboard.charts import Cell, Chart, ChartFrame, Column, Table
-from portal.dashboard.csv_export import csv_of, csv_response
-from portal.dashboard.frame import frame_of
+from portal.dashboard.charts import ChartFrame
+from portal.dashboard.csv_export import csv_of
+from portal.dashboard.frame import Frame, frame_of
 from portal.dashboard.pages import page
 from portal.dashboard.people import person_of
+from portal.dashboard.project_parts import (
+    balance_chart_of,
+    children_chart,
+    children_of,
+    people_chart,
+    use_of,
+    waits_of,
+)
 from portal.dashboard.project_tree import TreeRow, tree_rows
 from portal.dashboard.ranges import Span, chart_frame, span_of
 from portal.dashboard.views_budgets import ancestors
-from portal.dashboard.waits_words import waits_title
 from portal.projects.models import Project
-from portal.projects.selectors import ancestor_ids, project_by_path, user_may
+from portal.projects.selectors import project_by_path, user_may
 from portal.usage.selectors import (
     AttemptColumns,
     Delivery,
+    Forecast,
     HourlyDelivery,
     SegmentColumns,
     delivery_by_hour,
-    nearest_rank,
-    wait_samples,
+    forecast_read,
+    lookback_start,
+    utilization_reason,
     window_attempts,
     window_segments,
 )
 
 
-@page
-def projects(request: HttpRequest) -> HttpResponseBase:
-    """The tree that the person may see, with a balance for each cluster."""
-    frame = frame_of(request)
-    rows: list[TreeRow] = []
-    if frame.cluster is not None:
-        rows = tree_rows(user=person_of(request), cluster=frame.cluster, at=frame.now, clusters=frame.clusters)
-    if request.GET.get("csv"):
-        return csv_response(_tree_table(rows, frame.clusters), "projects")
-    words = [row.standing.words for row in rows]
-    context = {
-        "rows": rows,
-        "under": words.count("under-served"),
-        "over": words.count("over-served"),
-        "without": sum(not row.has_budget for row in rows),
-        "balances_at": max((row.standing.at for row in rows if row.standing.at), default=None),
-    }
-    return render(request, "dashboard/project_list.html", context)
-
-
-def _tree_table(rows: Sequence[TreeRow], clusters: Sequence[Cluster]) -> Table:
-    """Every project with its path; own share and what stands for its whole subtree."""
-    columns = [
-        Column("path", numeric=False),
-        Column("name", numeric=False),
-        Column("share of parent", "%"),
-        Column("share of cluster", "%"),
-        Column("GPUs"),
-        *(
-            column
-            for cluster in clusters
-            for column in (
-                Column(f"quota on {cluster.name}", csv_unit="GPU-seconds"),
-                Column(f"usage with everything below on {cluster.name}", csv_unit="GPU-seconds"),
-                Column(f"balance on {cluster.name}", csv_unit="ratio"),
-                Column(f"reading on {cluster.name}", numeric=False),
-            )
-        ),
-    ]
-    return Table(columns, [_tree_line(row) for row in rows])
-
-
-def _tree_line(row: TreeRow) -> list[Cell]:
-    line = [text_cell(row.project.path), text_cell(row.project.name)]
-    line += [text_cell(row.percent_text), text_cell(row.cluster_percent_text), text_cell(row.gpus_text)]
-    for standing in row.by_cluster:
-        balance = "" if standing.balance_ppm is None else standing.balance_ppm / 1_000_000
-        line += [Cell("", standing.quota_gpu_seconds), Cell("", standing.usage_gpu_seconds), Cell("", balance)]
-        line.append(text_cell(standing.words))
-    return line
-
-
 @dataclass(frozen=True)
-class ChildRow:
-    """A project below with its share and what it got in the range."""
+class _Facts:
+    """What every part of the page is computed from, read once."""
 
-    row: TreeRow
-    delivery: Delivery
-
-    @property
-    def ratio(self) -> float | None:
-        return self.delivery.ratio
+    ledger: SegmentColumns
+    attempts: AttemptColumns
+    hourly: HourlyDelivery
+    forecast: Forecast | None
+    rows: dict[int, TreeRow]
 
 
 @page
@@ -121,114 +62,62 @@ def project(request: HttpRequest, path: str) -> HttpResponseBase:
     context: dict[str, Any] = {"project": found, "ancestors": ancestors(found), "span": span}
     if frame.cluster is None:
         return render(request, "dashboard/project_none.html", context)
-    cluster, charts_at = frame.cluster, chart_frame(request, span)
-    ledger = window_segments(cluster=cluster, start=span.start_at, end=span.end_at)
-    attempts = window_attempts(cluster=cluster, start=span.start_at, end=span.end_at)
-    hourly = delivery_by_hour(cluster=cluster, start=span.start_at, end=span.end_at, columns=ledger, attempts=attempts)
-    owed = owed_and_delivered(found.name, owed_steps(hourly, found, span), frame=charts_at)
-    rows = {row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)}
-    use = _use_chart(cluster, found, span, charts_at, ledger)
-    waits = _waits_chart(cluster, found, span, charts_at, attempts)
-    people = authors_of(columns=ledger, project=found, span=span)
+    facts, charts_at = _facts(request, frame, span, found), chart_frame(request, span)
+    context |= _parts(frame, span, found, facts, charts_at)
     if key := request.GET.get("csv"):
-        return csv_of([use.chart, owed, waits.chart, _people_chart(people)], key)
-    context |= {
-        "row": rows[found.pk],
-        "parent_name": found.parent.name if found.parent else "",
-        "use": use,
-        "waits": waits,
-        "owed": owed,
-        "delivery": _delivery_of(hourly, found),
-        "children": [
-            ChildRow(row, _delivery_of(hourly, row.project))
-            for row in rows.values()
-            if row.project.parent_id == found.pk
-        ],
-        "people": people,
-        "may_submit": user_may(user=person_of(request), action="submit", project=found),
-    }
+        tables = [people_chart(context["people"]), children_chart(context["children"])]
+        pictures = [context["use"].chart, context["owed"], context["balance"], context["waits"].chart]
+        return csv_of([*pictures, *tables], key)
+    context["may_submit"] = user_may(user=person_of(request), action="submit", project=found)
     return render(request, "dashboard/project_page.html", context)
+
+
+def _facts(request: HttpRequest, frame: Frame, span: Span, found: Project) -> _Facts:
+    cluster: Cluster = frame.cluster
+    start = span.start_at if span.fixed else min(span.start_at, lookback_start(cluster=cluster, now=frame.now))
+    ledger = window_segments(cluster=cluster, start=start, end=span.end_at)
+    attempts = window_attempts(cluster=cluster, start=span.start_at, end=span.end_at)
+    known = {"cluster": cluster, "columns": ledger}
+    return _Facts(
+        ledger=ledger,
+        attempts=attempts,
+        hourly=delivery_by_hour(start=span.start_at, end=span.end_at, attempts=attempts, **known),
+        forecast=None if span.fixed else forecast_read(project=found, now=frame.now, **known),
+        rows={row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)},
+    )
+
+
+def _parts(frame: Frame, span: Span, found: Project, facts: _Facts, charts_at: ChartFrame) -> dict[str, Any]:
+    cluster, row = frame.cluster, facts.rows[found.pk]
+    common = {"cluster": cluster, "found": found, "charts_at": charts_at}
+    below = [(each, _delivery_of(facts.hourly, each.project)) for each in facts.rows.values()]
+    children = [(each, delivery) for each, delivery in below if each.project.parent_id == found.pk]
+    return {
+        "row": row,
+        "parent_name": found.parent.name if found.parent else "",
+        "use": use_of(span=span, ledger=facts.ledger, **common),
+        "owed": owed_and_delivered(found.name, owed_steps(facts.hourly, found, span), frame=charts_at),
+        "balance": balance_chart_of(
+            cluster=cluster,
+            found=found,
+            row=row,
+            forecast=facts.forecast,
+            charts_at=charts_at if span.fixed else _live(charts_at, frame),
+            goes_ahead=not span.fixed,
+        ),
+        "waits": waits_of(span=span, attempts=facts.attempts, **common),
+        "delivery": _delivery_of(facts.hourly, found),
+        "children": children_of(row=row, below=children, ledger=facts.ledger, start=span.start_at, end=span.end_at),
+        "people": authors_of(columns=facts.ledger, project=found, span=span),
+        "unknown_reason": utilization_reason(cluster=cluster),
+    }
+
+
+def _live(charts_at: ChartFrame, frame: Frame) -> ChartFrame:
+    """Of a picture that looks ahead from now: its address shows the same range again, which ends at the time then."""
+    query = urlencode({"cluster": frame.cluster.name, "range": frame.range.key})
+    return replace(charts_at, address=f"{frame.request.path}?{query}")
 
 
 def _delivery_of(hourly: HourlyDelivery, found: Project) -> Delivery:
     return Delivery(sum(hourly.owed[found.pk]), sum(hourly.delivered[found.pk]))
-
-
-@dataclass(frozen=True)
-class Use:
-    """What a project used and was allotted over the range, and the picture of it."""
-
-    chart: Chart
-    charged_gpu_seconds: int
-    unallocated_gpu_seconds: int
-    allotted_gpu_seconds: int
-    has_budget: bool
-
-    @property
-    def percent(self) -> str:
-        """Also far above 100; without an allotment there is nothing to be a percent of."""
-        if not self.allotted_gpu_seconds:
-            return UNKNOWN
-        return f"{self.charged_gpu_seconds * 100 / self.allotted_gpu_seconds:.0f}"
-
-
-def _use_chart(cluster: Cluster, found: Project, span: Span, charts_at: ChartFrame, ledger: SegmentColumns) -> Use:
-    steps = steps_of(occupancy_of(cluster=cluster, span=span, columns=ledger, project=found))
-    shares = share_history(cluster=cluster, since=span.start_at)
-    capacity = capacity_steps(cluster=cluster, since=span.start_at)
-    levels = [
-        level
-        for level in allotment_levels(ancestor_ids(project=found), shares, capacity, start=span.start_at)
-        if level.at < span.end_at
-    ]
-    allotted = [levels_gpu_seconds(levels, step.start_at, step.end_at) for step in steps] if levels else []
-    used, free, given = charged(steps), unallocated(steps), sum(allotted)
-    words = "the root holds the whole cluster"
-    if found.parent is not None:
-        words = budget_words(found.pk, found.parent.name, shares, charts_at)
-    chart = budget_over_use(
-        steps, allotted, frame=charts_at, title=use_title(found.name, used, given, free), budget=words
-    )
-    return Use(chart, used, free, given, bool(given))
-
-
-@dataclass(frozen=True)
-class Waits:
-    """Queue waits of a project's first starts."""
-
-    chart: Chart
-    count: int
-    p50_seconds: int | None
-    p90_seconds: int | None
-
-
-def _waits_chart(
-    cluster: Cluster, found: Project, span: Span, charts_at: ChartFrame, attempts: AttemptColumns
-) -> Waits:
-    samples = wait_samples(start=span.start_at, end=span.end_at, cluster=cluster, project=found, attempts=attempts)
-    firsts = samples.wait_seconds[~samples.restart]
-    series = waits_by_class(samples, restart=False)
-    chart = wait_distribution(series, frame=charts_at, title=waits_title(series, found.name), key="waits")
-    if not len(firsts):
-        return Waits(chart, 0, None, None)
-    return Waits(chart, len(firsts), nearest_rank(firsts, 50), nearest_rank(firsts, 90))
-
-
-def _people_chart(people: Sequence[AuthorUse]) -> Chart:
-    """Only its table: people are a list, not a picture."""
-    columns = [
-        Column("person", numeric=False),
-        Column("charged", "GPU-hours", "GPU-seconds"),
-        Column("unallocated", "GPU-hours", "GPU-seconds"),
-        Column("workloads"),
-    ]
-    rows = [
-        [
-            text_cell(each.username),
-            hours_cell(each.charged_gpu_seconds),
-            hours_cell(each.unallocated_gpu_seconds),
-            Cell(str(each.workloads), each.workloads),
-        ]
-        for each in people
-    ]
-    return Chart(key="people", title="", subtitle="", table=Table(columns, rows))

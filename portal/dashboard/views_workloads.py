@@ -108,10 +108,10 @@ def command_words(command: list[str]) -> str:
 
 
 def _reserved(found: Workload) -> dict[str, Any] | None:
-    """The hosts that are kept for it and from when (R12), as the last pass told them."""
+    """The hosts that are kept for it and by when it starts (R12), as the last pass told them."""
     if found.reason_code != "reserved" or "reserved_hosts" not in found.reason:
         return None
-    return {"hosts": found.reason["reserved_hosts"], "starts_at": moment_of(found.reason["starts_at"])}
+    return {"hosts": found.reason["reserved_hosts"], "starts_by": moment_of(found.reason["starts_by_at"])}
 
 
 def _protection(story: Any, now: Any) -> int | None:

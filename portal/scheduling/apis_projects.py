@@ -13,6 +13,7 @@ from portal.common.filters import parameters_require_known
 from portal.projects.apis import project_answer
 from portal.projects.references import project_by_reference, project_of_body
 from portal.projects.serializers import BaseVersionSerializer, ProjectMoveSerializer, ProjectSerializer
+from portal.projects.tree import parent_lead_require
 from portal.scheduling.project_tree import project_archive, project_move, project_unarchive
 
 
@@ -29,6 +30,7 @@ class ProjectMove(APIView):
         body = body_read(ProjectMoveSerializer, request)
         user = person(request)
         project = project_by_reference(user=user, reference=reference)
+        parent_lead_require(project, user)  # who may not move it doesn't learn which parents there are
         parent = project_of_body(user=user, name="parent", value=body.pop("parent"))
         return Response(
             project_answer(project_move(project=project, parent=parent, actor=user, now=timezone.now(), **body))

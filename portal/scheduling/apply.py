@@ -87,6 +87,7 @@ class Applier:
             types.GiveUp: self.give_up,
             types.Begin: self.begin,
             types.Mature: self.mature,
+            types.Drain: self.drain,
             types.Lapse: self.lapse,
             types.Return: self.bring_back,
             types.Release: self.release,
@@ -144,6 +145,17 @@ class Applier:
                 if (attempt := self._expected(action.attempt, AttemptState.RUNNING))
             ],
         )
+
+    def drain(self, actions: list[types.Drain]) -> None:
+        """They leave a host that empties: nothing protects them any more (R15)."""
+        stops = []
+        for action in actions:
+            attempt = self._expected(action.attempt, AttemptState.RUNNING, AttemptState.ASSIGNED, held=False)
+            if attempt is not None:
+                code, text = self.words.code(action.reason), self.words.text(action.reason)
+                stops.append(Stop(attempt, Outcome.PREEMPTED, action.grace_seconds, code=code, text=text))
+        if stops:
+            attempts_stop(self.step, stops)
 
     def lapse(self, actions: list[types.Lapse]) -> None:
         """Their budgets are spent: free of charge and preemptible from now on."""

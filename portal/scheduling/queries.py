@@ -32,6 +32,7 @@ HOSTS = _table(
     id="id",
     gpus="gpus::bigint",
     schedulable="state = 'schedulable' AND retired_at IS NULL",
+    draining="state = ANY(%(drained)s) AND retired_at IS NULL",
     block="topology_block",
 )
 

@@ -15,11 +15,11 @@ from portal.scheduling.words import Words
 from portal.workloads.models import Attempt, AttemptState, Workload, WorkloadState
 from scheduler.types import Release, Reserve, Shift
 
-# The hosts by name and the time, beside the numbers of the reason: for pages and REST.
+# The hosts by name, beside the numbers of the reason: for pages and REST.
 TOLD = """
 UPDATE workloads_workload w SET reason = w.reason || d.told
 FROM (
-    SELECT r.workload_id, jsonb_build_object('starts_at', extract(epoch FROM r.at)::bigint, 'reserved_hosts',
+    SELECT r.workload_id, jsonb_build_object('reserved_hosts',
         jsonb_agg(jsonb_build_object('host', h.name, 'replicas', (p.place->>1)::int) ORDER BY h.name)) AS told
     FROM scheduling_reservation r CROSS JOIN jsonb_array_elements(r.placement) AS p(place)
     JOIN clusters_host h ON h.id = (p.place->>0)::bigint
@@ -146,6 +146,6 @@ def _note(step: Round, action: Reserve | Release | Shift, kind: str, words: Word
 
 
 def reservations_tell(cluster: Cluster) -> None:
-    """Put hosts and time into the reasons of those that wait for them, where they aren't there yet."""
+    """Put the hosts into the reasons of those that wait for them, where they aren't there yet."""
     with connection.cursor() as cursor:
         cursor.execute(TOLD, {"cluster": cluster.pk, "name": cluster.name})

@@ -16,7 +16,7 @@ from portal.common.units import whole_second
 from portal.scheduling.apply import Applied, decision_apply
 from portal.scheduling.balances import balances_save
 from portal.scheduling.dispatch import hosts_tell
-from portal.scheduling.drain import drains_carry_out
+from portal.scheduling.drain import drained_note
 from portal.scheduling.gone import gone_carry_out
 from portal.scheduling.models import Pass
 from portal.scheduling.reservations import reservations_close, reservations_tell
@@ -53,8 +53,8 @@ class Timing:
 @transaction.atomic
 def pass_run(*, cluster: Cluster, now: datetime, tell: Tell = hosts_tell) -> Pass | None:
     """1. Lock the cluster: busy means that another pass is under way (None). 2. Read the clock. 3. End what ran on
-    hosts that are gone, carry out cancels and timeouts, empty closed hosts. 4. Snapshot. 5. Decide. 6. Check.
-    7. Apply. 8. Hosts are told after the commit.
+    hosts that are gone, carry out cancels and timeouts, note closed hosts that are empty. 4. Snapshot. 5. Decide.
+    6. Check. 7. Apply. 8. Hosts are told after the commit.
 
     All rows are written in this one transaction: a kill between any two steps leaves nothing half-written. A decision
     that breaks an invariant is not applied: the pass records why.
@@ -68,7 +68,7 @@ def pass_run(*, cluster: Cluster, now: datetime, tell: Tell = hosts_tell) -> Pas
     step = Round(cluster, whole_second(cluster_clock(cluster, wanted)))
     gone_carry_out(step)
     orders_carry_out(step)
-    drains_carry_out(step)
+    drained_note(step)
     reservations_close(step)
     record = Pass(cluster=cluster, now_at=step.now, clock_step_back_seconds=_step_back_seconds(cluster, wanted))
     _decide_and_apply(step, record)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from django.db import connection
 from portal.budgets.selectors import share_history
 from portal.clusters.models import Cluster
 from portal.clusters.selectors import capacity_steps, policy_values
+from portal.clusters.services import DRAINED_STATES
 from portal.common.units import epoch_seconds
 from portal.scheduling import queries
 from portal.scheduling.models import Reservation
@@ -45,7 +47,7 @@ def snapshot_read(*, cluster: Cluster, policy: Policy, now: datetime) -> Snapsho
     window_start = now - timedelta(seconds=policy.lookback_seconds)
     projects = _columns(queries.PROJECTS, {})
     project_index = _index_of(projects["id"])
-    hosts = _columns(queries.HOSTS, {"cluster": cluster.pk})
+    hosts = _columns(queries.HOSTS, {"cluster": cluster.pk, "drained": [str(state) for state in DRAINED_STATES]})
     attempts = _columns(queries.ATTEMPTS, {"cluster": cluster.pk})
     placements = _columns(queries.PLACEMENTS, {"cluster": cluster.pk})
     pending = _columns(queries.PENDING, {"cluster": cluster.pk})
@@ -78,6 +80,7 @@ def snapshot_read(*, cluster: Cluster, policy: Policy, now: datetime) -> Snapsho
             gpu_seconds=_ints(express["gpu_seconds"]),
         ),
         takers=_table(types.EndedTakers, takers, project_index),
+        draining=_ints(list(compress(hosts["id"], hosts["draining"]))),
         reserved=_reserved(cluster, policy, now, _index_of(hosts["id"])),
     )
 

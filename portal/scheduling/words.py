@@ -16,6 +16,7 @@ CODES = {
     Code.CONTRACT_OVER_BALANCE: "unfunded",
     Code.FULL_OF_PROTECTED: "cluster_full_protected",
     Code.NO_HOST_OF_SIZE: "no_host_of_that_size",
+    Code.DRAINED: "host_drained",
 }
 # The root has no budget above it: it funds from the part of the cluster that it granted to no project below.
 FUNDED_BY = (Code.FUNDED, Code.RECOVERED)
@@ -72,5 +73,6 @@ class Words:
             case "host":
                 return self._hosts.get(number, f"host {number}")
             case "at":
-                return f"{moment_of(number):%Y-%m-%d %H:%M} UTC"
+                # Rounded up: what is said to happen by a minute has happened when that minute is over.
+                return f"{moment_of(-(-number // 60) * 60):%Y-%m-%d %H:%M} UTC"
         return f"{kind} {number}"

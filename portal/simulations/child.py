@@ -13,6 +13,7 @@ from typing import IO, Any
 
 NICENESS = 10
 SAY_SECONDS = 0.25
+TOO_MUCH_MEMORY = "It needs more than {} MB of memory, the most that one may take."
 
 
 def main() -> None:
@@ -32,12 +33,13 @@ def main() -> None:
 
 def _end_with_worker() -> None:
     """The other end of the standard input is the worker's: it closes when the worker ends, however that comes."""
-    sys.stdin.buffer.read()
+    os.read(0, 1)
     os._exit(1)
 
 
 def _simulate(run_id: int, said: IO[str]) -> None:
     from django.conf import settings
+    from django.db import DatabaseError
 
     from portal.common.errors import CommonsError
     from portal.simulations.lines import line_write
@@ -53,8 +55,11 @@ def _simulate(run_id: int, said: IO[str]) -> None:
     except (TraceRefused, ScenarioRefused, SetupRefused) as refusal:
         line_write(said, {"refused": str(refusal)})
     except MemoryError:
-        megabytes = settings.SIMULATION_MEMORY_BYTES // 1024**2
-        line_write(said, {"refused": f"It needs more than {megabytes} MB of memory, the most that one may take."})
+        line_write(said, {"refused": TOO_MUCH_MEMORY.format(settings.SIMULATION_MEMORY_BYTES // 1024**2)})
+    except DatabaseError as error:
+        if "out of memory" not in str(error):
+            raise
+        line_write(said, {"refused": TOO_MUCH_MEMORY.format(settings.SIMULATION_MEMORY_BYTES // 1024**2)})
     else:
         line_write(said, {"result": result})
 

@@ -77,7 +77,7 @@ def run_finish(
         now,
         state=RunState.DONE,
         report=report,
-        notes=notes,
+        more_notes=notes,
         code_version=code_version,
         wall_seconds=wall_seconds,
         progress_ppm=PPM,
@@ -99,6 +99,7 @@ def _end(run_id: int, claim: UUID, now: datetime, **changes: Any) -> bool:
     run = Run.objects.select_for_update(no_key=True).filter(pk=run_id, claim=claim, state=RunState.RUNNING).first()
     if run is None:
         return False
+    run.notes = [*run.notes, *changes.pop("more_notes", [])]
     for name, value in {**changes, "seconds_left": None, "claim": None}.items():
         setattr(run, name, value)
     run.ended_at = max(whole_second(now), run.started_at or run.created_at)

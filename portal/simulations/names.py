@@ -20,10 +20,16 @@ def names_hidden(*, run: Run, user: User) -> frozenset[str]:
     if user.is_site_wide:
         return frozenset()
     seen = dict(projects_visible(user=user).values_list("pk", "path"))
-    unseen = set(Project.objects.exclude(pk__in=seen).values_list("path", flat=True))
+    unseen = paths_unseen(user=user)
     then_unseen = {path for path, project_id in run.projects.items() if project_id not in seen}
     then_seen = {path for path, project_id in run.projects.items() if project_id in seen}
     return frozenset((unseen - then_seen) | then_unseen)
+
+
+def paths_unseen(*, user: User) -> frozenset[str]:
+    """Paths of projects that the person may not see, as they are called now."""
+    seen = projects_visible(user=user).values("pk")
+    return frozenset(Project.objects.exclude(pk__in=seen).values_list("path", flat=True))
 
 
 def report_seen(report: dict[str, Any] | None, hidden: Collection[str]) -> dict[str, Any] | None:

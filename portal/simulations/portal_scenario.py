@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from portal.budgets.selectors import NO_BUDGET, ShareStep, budgets_at, share_history
-from portal.clusters.models import Cluster, HostSpan, HostState
+from portal.clusters.models import Cluster, Host, HostSpan, HostState
 from portal.clusters.policies import policy_defaults
 from portal.clusters.selectors import host_spans, hosts_installed, policy_values
 from portal.common.errors import Refused
@@ -20,6 +20,7 @@ WARMUP_DAYS_MOST = 7
 """Usage before the range counts in its first balances (R2): the replay begins so long before it, where history does."""
 
 Change = tuple[int, str]
+Hosts = list[tuple[Host, list[HostSpan]]]
 
 
 def history_known(*, cluster: Cluster, start: datetime, end: datetime) -> tuple[datetime, datetime]:
@@ -59,7 +60,7 @@ def scenario_of_history(*, cluster: Cluster, start: datetime, end: datetime) -> 
 
 def scenario_of_now(*, cluster: Cluster, at: datetime) -> Scenario:
     """The hosts that are installed, the budgets in force and the policy: what a trace or a generator runs on."""
-    hosts = [(host, []) for host in hosts_installed(cluster=cluster).order_by("gpus", "gpu_model", "pk")]
+    hosts: Hosts = [(host, []) for host in hosts_installed(cluster=cluster).order_by("gpus", "gpu_model", "pk")]
     if not hosts:
         raise Refused(f"{cluster.name} has no hosts.", attr="cluster")
     lines = budgets_at(cluster=cluster, at=at)
@@ -93,7 +94,7 @@ def _warmup_days(cluster: Cluster, start: datetime, first: datetime) -> int:
     return int(min(lookback_days, known_days, WARMUP_DAYS_MOST))
 
 
-def _groups(hosts: list[tuple[Any, list[HostSpan]]]) -> list[dict[str, Any]]:
+def _groups(hosts: Hosts) -> list[dict[str, Any]]:
     """Hosts of a kind, in the order in which they are numbered."""
     kinds = groupby((host.gpus, host.gpu_model) for host, _ in hosts)
     return [
@@ -147,4 +148,4 @@ def _events(spans: list[HostSpan], begin: datetime) -> Iterator[tuple[datetime, 
             yield span.end_at, "drain"  # not there any more
 
 
-EVENT_OF = {HostState.SCHEDULABLE: "repair", HostState.UNREACHABLE: "fail"}
+EVENT_OF: dict[str, str] = {HostState.SCHEDULABLE: "repair", HostState.UNREACHABLE: "fail"}

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from django.db.models import Max, QuerySet, Sum
+from django.db.models import FloatField, Max, QuerySet, Sum
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
 
 from portal.common.errors import NotFound
 from portal.common.permissions import role_covers
@@ -30,9 +32,21 @@ def may_cancel(*, user: User, run: Run) -> bool:
     return any(role_covers(role, "cancel_any") for role in roles)
 
 
+def sees_all(*, user: User) -> bool:
+    """Whether every project's name and budget is theirs to see: site-wide people, and members of a root."""
+    return user.is_site_wide or Membership.objects.filter(user_id=user.pk, project__parent=None).exists()
+
+
 def runs_listed() -> QuerySet[Run]:
-    """Every run, newest first, without what is large. Anyone may read them."""
-    return Run.objects.select_related("cluster", "author").defer(*HEAVY)
+    """Every run, newest first, without what is large, with two figures of its report. Anyone may read them."""
+    fields = {"delivery_mean": "report__delivery_mean", "debug_p90_s": "report__waits__debug__p90_s"}
+    figures = {name: Cast(KT(path), FloatField()) for name, path in fields.items()}
+    return Run.objects.select_related("cluster", "author").defer(*HEAVY).annotate(**figures)
+
+
+def runs_done(*, but: int) -> QuerySet[Run]:
+    """Runs with a report, newest first, to compare one with."""
+    return runs_listed().filter(state=RunState.DONE).exclude(pk=but)
 
 
 def run_by_id(*, run_id: int) -> Run:

@@ -2,7 +2,8 @@
 
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from portal.projects.models import Project, User
 from portal.simulations.checking import scenario_problems
 from portal.simulations.editing import Edits, scenario_edited
 from portal.simulations.models import Comparison, Run, RunState, Source, UploadedTrace
+from portal.simulations.names import paths_unseen, text_seen
 from portal.simulations.portal_scenario import history_known, scenario_of_history
 from portal.simulations.scenario import SEED_MAX
 from portal.simulations.selectors import may_cancel, may_run, open_runs_of, trace_bytes_of
@@ -41,8 +43,12 @@ def run_request(
     history: tuple[datetime, datetime] | None = None,
     trace: UploadedTrace | None = None,
     seed: int | None = None,
+    changes: Sequence[str] = (),
 ) -> Run:
-    """Queue a simulation. All that is wrong with it is refused together; too many of one person wait: refused."""
+    """Queue a simulation. All that is wrong with it is refused together; too many of one person wait: refused.
+
+    `changes` say in words how the scenario differs from how things are: they stand first in the run's notes.
+    """
     _runner_require(author)
     now = whole_second(now)
     _queue_room_require(author, runs=1)
@@ -51,7 +57,7 @@ def run_request(
         problems.append(FieldError("seed", "invalid", f"The seed must be a whole number between 0 and {SEED_MAX}."))
     problems += scenario_problems(scenario, source=source)
     if problems:
-        raise Refused.many(problems)
+        raise Refused.many(_without_names(problems, author))
     start, end = history or (None, None)
     seed = scenario.get("workload", {}).get("seed", 1) if seed is None else seed
     run = Run.objects.create(
@@ -65,6 +71,7 @@ def run_request(
         history_from=start and whole_second(start),
         history_to=end and whole_second(end),
         projects=_projects_named(scenario),
+        notes=list(changes),
         created_at=now,
     )
     _audit(run, "run_request", author, before={}, now=now)
@@ -141,9 +148,19 @@ def comparison_request(
     history = history_known(cluster=cluster, start=now - timedelta(days=history_days), end=now)
     scenario = scenario_of_history(cluster=cluster, start=history[0], end=history[1])
     edits = Edits(shares=_shares_by_path(shares))
-    asked = {"cluster": cluster, "author": author, "now": now, "source": Source.HISTORY, "history": history}
-    today = run_request(scenario=scenario, title=f"{title}: today"[:TITLE_LENGTH_MAX], **asked)
-    draft = run_request(scenario=scenario_edited(scenario, edits), title=f"{title}: draft"[:TITLE_LENGTH_MAX], **asked)
+
+    def ask(scenario: dict[str, Any], words: str) -> Run:
+        return run_request(
+            cluster=cluster,
+            scenario=scenario,
+            title=f"{title}: {words}"[:TITLE_LENGTH_MAX],
+            author=author,
+            now=now,
+            source=Source.HISTORY,
+            history=history,
+        )
+
+    today, draft = ask(scenario, "today"), ask(scenario_edited(scenario, edits), "draft")
     comparison = Comparison.objects.create(
         cluster=cluster,
         title=title.strip()[:TITLE_LENGTH_MAX],
@@ -182,6 +199,12 @@ def _storage_require(author: User, size: int) -> None:
     if kept + size > limit:
         words = f"{kept / 1024**2:.0f} MB of your traces are kept; with this one they would pass {limit // 1024**2} MB."
         raise Refused(words, attr="trace", code="too_much")
+
+
+def _without_names(problems: list[FieldError], author: User | None) -> list[FieldError]:
+    """What is said of a scenario names no project that its author may not see."""
+    hidden = frozenset() if author is None else paths_unseen(user=author)
+    return [replace(problem, detail=text_seen(problem.detail, hidden)) for problem in problems]
 
 
 def _title_problems(title: str) -> list[FieldError]:

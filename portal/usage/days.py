@@ -21,7 +21,8 @@ from portal.usage.packing import Packed, chosen, pack, unpack
 
 _LOCKED = """
 SELECT day FROM unnest(%(days)s::date[]) AS asked(day)
-WHERE pg_try_advisory_xact_lock(usage_day_lock(%(kind)s, %(cluster)s), day - date '2000-01-01')
+WHERE day < (now() AT TIME ZONE 'UTC')::date
+  AND pg_try_advisory_xact_lock(usage_day_lock(%(kind)s, %(cluster)s), day - date '2000-01-01')
 """
 EPOCH = date(1970, 1, 1)
 
@@ -67,7 +68,7 @@ def _stored(cluster: Cluster, kind: str, first: date, end: datetime) -> dict[dat
 
 
 def _packed_anew(cluster: Cluster, kind: str, missing: Sequence[date], reader: Reader) -> dict[date, Packed | None]:
-    """Pack the days of which nobody is changing a row; those, as read."""
+    """Pack those days that are over, and of which nobody is changing a row; those, as read."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(_LOCKED, {"days": list(missing), "kind": kind, "cluster": cluster.pk})

@@ -141,7 +141,7 @@ def pyramid(
         owed_gpu_seconds=sum(each.owed_gpu_seconds for each in counted),
         delivered_gpu_seconds=sum(min(each.delivered_gpu_seconds, each.owed_gpu_seconds) for each in counted),
         utilization=None,
-        utilization_reason=_utilization_reason(cluster),
+        utilization_reason=utilization_reason(cluster=cluster),
     )
 
 
@@ -180,7 +180,8 @@ def _counted(
     return [each for pk, each in found.items() if pk in with_budget - divided]
 
 
-def _utilization_reason(cluster: Cluster) -> str:
+def utilization_reason(*, cluster: Cluster) -> str:
+    """Why it is not known how busy the GPUs are, or which are held by no process."""
     hosts = Host.objects.filter(cluster=cluster, retired_at=None)
     if hosts.exists() and not hosts.filter(simulated=False).exists():
         return "The GPUs of this cluster are simulated: there is no telemetry to measure."

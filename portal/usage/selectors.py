@@ -6,11 +6,16 @@ from portal.usage.attempts import endings as endings
 from portal.usage.attempts import window_attempts as window_attempts
 from portal.usage.columns import STANDINGS as STANDINGS
 from portal.usage.columns import SegmentColumns as SegmentColumns
+from portal.usage.columns import gpu_seconds_each as gpu_seconds_each
 from portal.usage.delivery import Delivery as Delivery
 from portal.usage.delivery import HourlyDelivery as HourlyDelivery
 from portal.usage.delivery import delivery as delivery
 from portal.usage.delivery import delivery_by_hour as delivery_by_hour
 from portal.usage.delivery import delivery_mean as delivery_mean
+from portal.usage.forecast import Forecast as Forecast
+from portal.usage.forecast import Stop as Stop
+from portal.usage.forecasts import forecast_read as forecast_read
+from portal.usage.forecasts import lookback_start as lookback_start
 from portal.usage.occupancy import AuthorUsage as AuthorUsage
 from portal.usage.occupancy import Occupancy as Occupancy
 from portal.usage.occupancy import charged_by_workload as charged_by_workload
@@ -19,6 +24,7 @@ from portal.usage.occupancy import occupancy_by_standing as occupancy_by_standin
 from portal.usage.occupancy import usage_by_author as usage_by_author
 from portal.usage.pyramid import Pyramid as Pyramid
 from portal.usage.pyramid import pyramid as pyramid
+from portal.usage.pyramid import utilization_reason as utilization_reason
 from portal.usage.segments import window_segments as window_segments
 from portal.usage.waits import WAIT_CLASSES as WAIT_CLASSES
 from portal.usage.waits import WaitColumns as WaitColumns

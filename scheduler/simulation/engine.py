@@ -11,6 +11,7 @@ from scheduler.simulation.figures import build_report
 from scheduler.simulation.hosts import HostTable
 from scheduler.simulation.loop import Cancelled as Cancelled
 from scheduler.simulation.loop import Loop, Progress, Source
+from scheduler.simulation.old_world import OldWorld
 from scheduler.simulation.queues import Queue
 from scheduler.simulation.report import Report
 from scheduler.simulation.research_lab import ResearchLabSource
@@ -38,6 +39,8 @@ def start_run(setup: Setup) -> Loop:
     loop = Loop(setup, source, HostTable(setup.hosts))
     if setup.scheduler in (Scheduler.FIFO, Scheduler.SJF):
         loop.decider = Queue(loop)
+    elif setup.scheduler == Scheduler.PRIORITY:
+        loop.decider = OldWorld(loop)
     else:
         loop.decider = Budgets(loop, steady=setup.generator is not None)
     return loop

@@ -85,6 +85,7 @@ def build_report(loop: Loop) -> Report:
         lost_gpu_hours=lost[0] / HOUR,
         lost_fraction=lost[0] / installed if installed else 0.0,
         lost_to_failures_gpu_hours=lost[1] / HOUR,
+        squatted_gpu_hours=_sum_squatted(loop, since) / HOUR,
         unfinished_started=loop.unfinished,
         free_unusable_gpu_hours=int(step["unusable"][hours.measured].sum()) / HOUR,
         held_gpu_hours=int(step["held"][hours.measured].sum()) / HOUR,
@@ -229,6 +230,11 @@ def _read_lost(loop: Loop, since: int) -> tuple[int, int]:
     late = lost["at"] >= since
     fault = lost["fault"] == 1
     return int(lost["gpu_seconds"][late & ~fault].sum()), int(lost["gpu_seconds"][late & fault].sum())
+
+
+def _sum_squatted(loop: Loop, since: int) -> int:
+    rows = loop.ledger.squatted.read()
+    return int(rows["gpu_seconds"][rows["at"] >= since].sum())
 
 
 def _list_projects(loop: Loop, hours: Hours, waits: dict[str, IntArray]) -> dict[str, ProjectFigures]:

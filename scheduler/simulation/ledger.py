@@ -44,4 +44,5 @@ class Ledger:
         self.capacity = Columns("at", "gpus")
         self.preemptions = Columns("at", "project", "gpus")
         self.lost = Columns("at", "project", "gpu_seconds", "fault")
+        self.squatted = Columns("at", "project", "gpu_seconds")
         self.submitted = Columns("at", "project", "gpus", "duration", "min_runtime", "kind")

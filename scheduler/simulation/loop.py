@@ -233,6 +233,9 @@ class Loop:
     def _finish(self, attempt: Attempt) -> None:
         work = attempt.work
         self._lose(work, attempt.gpus * attempt.overhead)
+        idle = self.now - attempt.began_at - attempt.overhead - work.remaining
+        if idle > 0:
+            self.ledger.squatted.add((self.now, work.project, attempt.gpus * idle))
         self.completed += 1
         self._leave(attempt)
         self._over(work)
@@ -245,6 +248,9 @@ class Loop:
     def _interrupt(self, attempt: Attempt, fault: bool) -> None:
         """It ends before its work is done: back to the queue with what it saved, or for good."""
         work, now = attempt.work, self.now
+        if now - attempt.began_at - attempt.overhead >= work.remaining:  # its work is done: it only kept its GPUs
+            self._finish(attempt)
+            return
         saved = attempt.saved_seconds(now) if work.resumable else 0
         spent = now - attempt.began_at
         lost = spent - saved if work.resumable else spent
@@ -303,7 +309,7 @@ class Loop:
             attempt.overhead = self.overhead
         else:
             self.unfinished += 1
-        self.push(now + attempt.overhead + work.remaining, FINISH, attempt)
+        self.push(now + attempt.overhead + work.remaining + attempt.idle, FINISH, attempt)
         self._watch_checkpoints(attempt)
         if self.holding.pop(attempt.number, None) is not None:
             self._reckon_held()

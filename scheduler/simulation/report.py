@@ -108,6 +108,7 @@ class Report:
     lost_gpu_hours: float  # to preemption: work since the last checkpoint, grace time, and restarting
     lost_fraction: float  # of installed GPU-time
     lost_to_failures_gpu_hours: float
+    squatted_gpu_hours: float  # occupied and kept idle by their authors ("priority" only)
     unfinished_started: int  # at the end
     free_unusable_gpu_hours: float
     held_gpu_hours: float

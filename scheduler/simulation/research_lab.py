@@ -37,7 +37,7 @@ from scheduler.simulation.teams import (
 )
 from scheduler.simulation.tree import list_leaves, list_present_shares
 from scheduler.simulation.work import Work
-from scheduler.types import PPM
+from scheduler.types import PPM, IntArray
 
 HOUR, DAY = 3600, 86400
 WEEK = 7 * DAY
@@ -158,18 +158,23 @@ class ResearchLabSource:
             count = int(draw.poisson(rate))
             teams = draw.choice(len(people), count, p=there / there.sum())
             at = day * DAY + WORK_FROM_SECONDS + np.sort(draw.integers(0, WORK_SECONDS, count))
-            for team, when in zip(teams.tolist(), at.tolist(), strict=True):
-                works.append(self._make(2 * len(works) + 1, team, self._draw_debug_job(draw, team), when, debug=True))
+            jobs = self._draw_debug_jobs(draw, teams)
+            for team, when, job in zip(teams.tolist(), at.tolist(), jobs, strict=True):
+                works.append(self._make(2 * len(works) + 1, team, job, when, debug=True))
         return [work for work in works if work.submit_at < end]
 
-    def _draw_debug_job(self, draw: np.random.Generator, team: int) -> Job:
-        """Most end early; none runs longer than twice its minimum runtime."""
-        size, contract, length, user = draw.random(4).tolist()
+    def _draw_debug_jobs(self, draw: np.random.Generator, teams: IntArray) -> list[Job]:
+        """One a row of `teams`. Most end early; none runs longer than twice its minimum runtime."""
+        size, contract, length, user = draw.random((4, len(teams)))
+        users = np.zeros(len(teams), dtype=np.int64)
+        for team, there in enumerate(self.users):
+            mine = teams == team
+            users[mine] = pick(there, weigh_users(len(there)).tolist(), user[mine])
         seconds = pick(DEBUG_CONTRACTS, DEBUG_CONTRACTS_WEIGHT, contract)
-        duration = max(round(2 * seconds * length), DEBUG_SHORTEST_SECONDS)
-        users = self.users[team]
-        weights = tuple(weigh_users(len(users)).tolist())
-        return Job(pick(tuple(users), weights, user), pick(DEBUG_GPUS, DEBUG_GPUS_WEIGHT, size), duration, seconds, 0)
+        gpus = pick(DEBUG_GPUS, DEBUG_GPUS_WEIGHT, size)
+        duration = np.maximum(np.rint(2 * seconds * length).astype(np.int64), DEBUG_SHORTEST_SECONDS)
+        columns = (users, gpus, duration, seconds, np.zeros_like(users))
+        return [Job(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def draw_failures(setup: Setup, lab: ResearchLab, draw: np.random.Generator, end: int) -> list[HostEvent]:

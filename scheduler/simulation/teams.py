@@ -22,12 +22,16 @@ The numbers, and their reasons:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.simulation.setup import ProjectSetup, ResearchLab, Setup
-from scheduler.types import NEVER, PPM, ShareSteps
+from scheduler.types import NEVER, PPM, IntArray, ShareSteps
+
+FloatArray = NDArray[np.float64]
 
 HOUR, DAY, MINUTE = 3600, 86400, 60
 
@@ -124,9 +128,10 @@ def make_teams(lab: ResearchLab) -> tuple[tuple[ProjectSetup, ...], ShareSteps]:
 def share_users(count: int, shares_ppm: list[int]) -> list[int]:
     """People by team, at least one each, in proportion to the root of the team's share."""
     roots = np.sqrt(np.maximum(np.array(shares_ppm, dtype=np.float64), 1))
-    people = np.maximum(np.floor(roots / roots.sum() * count), 1).astype(np.int64)
-    for team in np.argsort(-roots, kind="stable").tolist()[: max(count - int(people.sum()), 0)]:
-        people[team] += 1
+    exact = roots / roots.sum() * max(count - len(shares_ppm), 0)
+    people = np.floor(exact).astype(np.int64) + 1
+    rest = max(count - int(people.sum()), 0)
+    people[np.argsort(people - exact, kind="stable")[:rest]] += 1  # the largest remainders
     return [int(number) for number in people]
 
 
@@ -169,30 +174,29 @@ class Stream:
         sizes, contracts, normal = draw.random(BLOCK), draw.random(BLOCK), draw.normal(size=BLOCK)
         zero, urgent = draw.random(BLOCK) < self.zero, draw.random(BLOCK) < URGENT_FRACTION
         users = draw.choice(self.users, BLOCK, p=self.user_weight)
-        jobs = []
-        for row, kind in enumerate(kinds.tolist()):
-            one = self.classes[kind]
-            seconds = int(min(one.median_seconds * np.exp(one.sigma * normal[row]), one.longest_seconds))
-            contract = 0 if zero[row] else pick(one.contracts, one.contracts_weight, contracts[row])
-            gpus = pick(one.gpus, one.gpus_weight, sizes[row])
-            jobs.append(Job(int(users[row]), gpus, max(seconds, MINUTE), contract, int(urgent[row])))
-        return jobs
+        gpus, seconds, contract = (np.zeros(BLOCK, dtype=np.int64) for _ in range(3))
+        for kind, one in enumerate(self.classes):
+            mine = kinds == kind
+            lengths = one.median_seconds * np.exp(one.sigma * normal[mine])
+            seconds[mine] = np.clip(lengths, MINUTE, one.longest_seconds).astype(np.int64)
+            contract[mine] = pick(one.contracts, one.contracts_weight, contracts[mine])
+            gpus[mine] = pick(one.gpus, one.gpus_weight, sizes[mine])
+        contract[zero] = 0
+        columns = (users, gpus, seconds, contract, urgent)
+        return [Job(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def weigh_users(count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def weigh_users(count: int) -> FloatArray:
     """The k-th most active of a team submits like 1 / k."""
     weights = 1.0 / np.arange(1, count + 1, dtype=np.float64)
     return np.asarray(weights / weights.sum())
 
 
-def pick(values: tuple[int, ...], weights: tuple[float, ...], draw: float) -> int:
-    """The value at which the running sum of the weights passes `draw`, which is between 0 and 1."""
-    left = draw * sum(weights)
-    for value, weight in zip(values, weights, strict=True):
-        left -= weight
-        if left < 0:
-            return value
-    return values[-1]
+def pick(values: Sequence[int], weights: Sequence[float], draws: FloatArray) -> IntArray:
+    """For each draw, between 0 and 1, the value at which the running sum of the weights passes it."""
+    sums = np.cumsum(np.array(weights, dtype=np.float64))
+    places = np.searchsorted(sums / sums[-1], draws, side="right")
+    return np.array(values, dtype=np.int64)[np.minimum(places, len(values) - 1)]
 
 
 def _mean(values: tuple[int, ...], weights: tuple[float, ...]) -> float:

@@ -77,6 +77,7 @@ class Attempt:
         "charged",
         "decided_at",
         "gpus",
+        "idle",
         "kill_at",
         "number",
         "over",
@@ -99,6 +100,7 @@ class Attempt:
         self.segment_at = NEVER
         self.standing: int = HELD
         self.overhead = 0  # seconds of restarting before its useful work goes on
+        self.idle = 0  # seconds for which its author keeps the GPUs after the work is done
         self.kill_at = NEVER
         self.over = False
         self.charged: list[tuple[int, int, int]] = []  # (start, end, standing) of its charged segments

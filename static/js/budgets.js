@@ -1,78 +1,143 @@
-// The budgets form: three units follow one another, total and rest are live, the effect is said in words.
-// The server reads, rounds and refuses by itself; this shows beforehand what it will do.
+// The budgets form: the units of a row follow one another, total and rest are live, the effect is said in words.
+// The server reads, rounds and refuses by itself; this shows beforehand what it will do, in the same whole numbers.
 (() => {
   "use strict";
 
-  const PPM = 1000000;
-  const WEEK_HOURS = 168;
+  const PPM = 1000000n;
+  const WEEK_HOURS = 168n;
+  const PLACES = { percent: 4, cluster: 4, gpus: 2, hours: 1 };
   const form = document.querySelector("[data-level]");
   if (!form) {
     return;
   }
-  const parentName = form.dataset.parent;
-  const parentGpus = Number(form.dataset.parentGpus);
   const rows = [...form.querySelectorAll("[data-row]")];
+
+  // Exact numbers: a numerator and a denominator.
+  function ratio(text) {
+    const [over, under] = String(text || "0").split("/");
+    if (under) {
+      return { n: BigInt(over), d: BigInt(under) };
+    }
+    return decimal(over) || { n: 0n, d: 1n };
+  }
+
+  function decimal(text) {
+    const match = /^(\d{0,12})(?:\.(\d{0,40}))?$/.exec(text);
+    if (!match || (match[1] === "" && !match[2])) {
+      return null;
+    }
+    const rest = match[2] || "";
+    return { n: BigInt((match[1] || "0") + rest), d: 10n ** BigInt(rest.length) };
+  }
+
+  const parentGpus = ratio(form.dataset.parentExact || form.dataset.parentGpus);
+  const parentShare = ratio(form.dataset.parentShare);
+  // What the parent holds, in each unit.
+  const WHOLE = {
+    percent: { n: 100n, d: 1n },
+    cluster: { n: parentShare.n * 100n, d: parentShare.d },
+    gpus: parentGpus,
+    hours: { n: parentGpus.n * WEEK_HOURS, d: parentGpus.d },
+  };
 
   function field(row, unit) {
     return row.querySelector(`[data-unit="${unit}"]`);
+  }
+
+  function units(row) {
+    return Object.keys(WHOLE).filter((unit) => field(row, unit));
   }
 
   function unitMark(row) {
     return row.querySelector('input[name^="unit_"]');
   }
 
-  // Whole parts per million of the text, cut down; null if it is no amount from 0 to 100 %.
+  function storedOf(row) {
+    return BigInt(row.dataset.storedPpm);
+  }
+
+  function amountOf(text, unit) {
+    const trimmed = text.trim();
+    const signed = unit === "percent" || unit === "cluster" ? trimmed.replace(/\s*%$/, "") : trimmed;
+    return decimal(signed || "0");
+  }
+
+  // Whole parts per million of the text, cut down; null if it is no amount from nothing to all that the parent holds.
   function ppmOf(text, unit) {
-    const match = /^(\d{0,12})(?:\.(\d{0,40}))?$/.exec(text.trim().replace(/\s*%$/, "") || "0");
-    if (!match || (match[1] === "" && !match[2])) {
+    const amount = amountOf(text, unit);
+    const whole = WHOLE[unit];
+    if (!amount || whole.n === 0n || amount.n * whole.d > whole.n * amount.d) {
       return null;
     }
-    if (unit === "percent") {
-      const rest = (match[2] || "").padEnd(4, "0");
-      const ppm = Number(match[1] || 0) * 10000 + Number(rest.slice(0, 4));
-      return ppm > PPM || (ppm === PPM && /[1-9]/.test(rest.slice(4))) ? null : ppm;
-    }
-    const gpus = Number(`${match[1] || 0}.${match[2] || 0}`) / (unit === "hours" ? WEEK_HOURS : 1);
-    const ppm = Math.floor((gpus / parentGpus) * PPM + 1e-6);
-    return parentGpus > 0 && ppm <= PPM ? ppm : null;
+    return (amount.n * whole.d * PPM) / (amount.d * whole.n);
   }
 
   // Cut down, not rounded: what is shown is never more than what is kept.
-  function decimals(value, places) {
-    const scale = 10 ** places;
-    return String(Math.floor(value * scale + 1e-6) / scale);
-  }
-
-  function percentText(ppm) {
-    return decimals(ppm / 10000, 4);
+  function decimals(n, d, places) {
+    const scale = 10n ** BigInt(places);
+    const cut = (n * scale) / d;
+    const rest = String(cut % scale).padStart(places, "0").replace(/0+$/, "");
+    return rest ? `${cut / scale}.${rest}` : String(cut / scale);
   }
 
   function textOf(ppm, unit) {
-    const gpus = (parentGpus * ppm) / PPM;
-    return { percent: percentText(ppm), gpus: decimals(gpus, 2), hours: decimals(gpus * WEEK_HOURS, 1) }[unit];
+    return decimals(WHOLE[unit].n * ppm, WHOLE[unit].d * PPM, PLACES[unit]);
   }
 
+  function percentText(ppm) {
+    return textOf(ppm, "percent");
+  }
+
+  // Whole from ten up, halves to the even number: as the server says it.
   function gpusWords(ppm) {
-    const gpus = (parentGpus * ppm) / PPM;
-    const text = gpus >= 10 ? Math.round(gpus).toLocaleString("en") : decimals(gpus, 2);
+    const n = parentGpus.n * ppm;
+    const d = parentGpus.d * PPM;
+    let text = decimals(n, d, 2);
+    if (n >= 10n * d) {
+      const twice = 2n * (n % d);
+      const up = twice > d || (twice === d && (n / d) % 2n === 1n);
+      text = (n / d + (up ? 1n : 0n)).toLocaleString("en");
+    }
     return text === "1" ? "1 GPU" : `${text} GPUs`;
   }
 
   function currentOf(row) {
-    const stored = Number(row.dataset.storedPpm);
-    const unit = unitMark(row).value;
-    if (unit) {
-      const text = field(row, unit).value;
-      return text.trim() === textOf(stored, unit) ? stored : ppmOf(text, unit);
-    }
-    const shown = field(row, "percent").value;
-    return shown.trim() === percentText(stored) ? stored : ppmOf(shown, "percent");
+    const stored = storedOf(row);
+    const unit = unitMark(row).value || "percent";
+    const text = field(row, unit).value;
+    return text.trim() === textOf(stored, unit) ? stored : ppmOf(text, unit);
+  }
+
+  function size(ppm) {
+    return ppm < 0n ? -ppm : ppm;
   }
 
   function effectOf(row, ppm) {
-    const stored = Number(row.dataset.storedPpm);
+    const stored = storedOf(row);
     const moved = `${row.dataset.name} goes from ${percentText(stored)} % to ${percentText(ppm)} %`;
-    return parentGpus > 0 ? `${moved}: ${gpusWords(Math.abs(ppm - stored))} ${ppm < stored ? "fewer" : "more"}` : moved;
+    return parentGpus.n > 0n
+      ? `${moved}: ${gpusWords(size(ppm - stored))} ${ppm < stored ? "fewer" : "more"}`
+      : moved;
+  }
+
+  function burstEffectOf(row) {
+    const input = row.querySelector('input[name^="burst_"]');
+    if (!input || row.dataset.storedBurst === undefined) {
+      return [];
+    }
+    const [before, after] = [row.dataset.storedBurst, input.value.trim()];
+    const words = `${row.dataset.name}: burst cap from ${before || "none"} to ${after || "none"}${after ? " GPUs" : ""}`;
+    return before === after ? [] : [words];
+  }
+
+  // What will be kept, where that is not to the digit what was typed.
+  function keptOf(row, ppm) {
+    const unit = unitMark(row).value;
+    const amount = unit && ppm !== null && ppm !== storedOf(row) ? amountOf(field(row, unit).value, unit) : null;
+    if (!amount || amount.n * WHOLE[unit].d * PPM === WHOLE[unit].n * ppm * amount.d) {
+      return "";
+    }
+    return `Keeps ${percentText(ppm)} %${parentGpus.n > 0n ? `, ${textOf(ppm, "gpus")} GPUs` : ""}`;
   }
 
   function listed(words) {
@@ -87,37 +152,47 @@
     );
   }
 
-  function totalWords(total) {
+  function totalWords(total, values) {
     if (total <= PPM) {
       return `Given out: ${percentText(total)} %. Left: ${percentText(PPM - total)} % (${gpusWords(PPM - total)}).`;
     }
     const names = rows
-      .map((row) => [row.dataset.name, currentOf(row)])
+      .map((row, position) => [row.dataset.name, values[position]])
       .filter(([, ppm]) => ppm)
       .map(([name, ppm]) => `${name} ${percentText(ppm)} %`);
     return `Given out: ${percentText(total)} %, ${percentText(total - PPM)} % more than there is: ${names.join(" + ")}. Not saved until it is 100 % or less.`;
   }
 
+  function rowShow(row, ppm) {
+    const edited = unitMark(row).value || "percent";
+    for (const unit of units(row)) {
+      const wrong = ppm === null && unit === edited;
+      field(row, unit).classList.toggle("is-invalid", wrong);
+      field(row, unit).setAttribute("aria-invalid", String(wrong));
+    }
+    const kept = row.querySelector("[data-kept]");
+    if (kept) {
+      kept.textContent = keptOf(row, ppm);
+    }
+  }
+
   function refresh() {
     const values = rows.map(currentOf);
-    rows.forEach((row, position) => {
-      const unit = unitMark(row).value || "percent";
-      field(row, unit).classList.toggle("is-invalid", values[position] === null);
-      field(row, unit).setAttribute("aria-invalid", String(values[position] === null));
-    });
-    const total = values.reduce((sum, ppm) => sum + (ppm || 0), 0);
+    rows.forEach((row, position) => rowShow(row, values[position]));
+    const total = values.reduce((sum, ppm) => sum + (ppm || 0n), 0n);
     const over = total > PPM;
-    form.querySelector("[data-total-words]").textContent = totalWords(total);
+    form.querySelector("[data-total-words]").textContent = totalWords(total, values);
     form.querySelector("[data-total-box]").classList.toggle("is-over", over);
-    form.querySelector("[data-total-bar]").setAttribute("width", String(Math.min(1000, Math.floor(total / 1000))));
+    form.querySelector("[data-total-bar]").setAttribute("width", over ? "1000" : String(total / 1000n));
     form.querySelector("[data-total-bar]").setAttribute("class", over ? "fill-bad" : "fill-accent");
     listed(
-      rows
-        .map((row, position) => [row, values[position]])
-        .filter(([row, ppm]) => ppm !== null && ppm !== Number(row.dataset.storedPpm))
-        .map(([row, ppm]) => effectOf(row, ppm)),
+      rows.flatMap((row, position) => {
+        const ppm = values[position];
+        const moved = ppm !== null && ppm !== storedOf(row) ? [effectOf(row, ppm)] : [];
+        return [...moved, ...burstEffectOf(row)];
+      }),
     );
-    return { over, unreadable: values.includes(null), parentName };
+    return { over, unreadable: values.includes(null) };
   }
 
   form.addEventListener("input", (event) => {
@@ -126,10 +201,9 @@
       const row = event.target.closest("[data-row]");
       unitMark(row).value = unit;
       const ppm = ppmOf(event.target.value, unit);
-      for (const other of ["percent", "gpus", "hours"]) {
+      for (const other of units(row)) {
         if (other !== unit && ppm !== null && !field(row, other).disabled) {
           field(row, other).value = textOf(ppm, other);
-          field(row, other).classList.remove("is-invalid");
         }
       }
     }

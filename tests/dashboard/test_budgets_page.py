@@ -47,10 +47,10 @@ def address(path="lab"):
 def form_of(lab, percent=None, *, base=1, reason="more for nlp", **more):
     """What the browser sends: every field as it was shown, and what was typed over it."""
     ids = {child.slug: child.pk for child in lab.children.all()}
-    shown = {"vision": ("20", "12.8", "2150.4"), "nlp": ("30", "19.2", "3225.6")}
+    shown = {"vision": ("20", "20", "12.8", "2150.4"), "nlp": ("30", "30", "19.2", "3225.6")}
     data = {"base_version": base, "reason": reason, "effective_at": "", "save": "1"}
     for slug, texts in shown.items():
-        for unit, text in zip(("percent", "gpus", "hours"), texts, strict=True):
+        for unit, text in zip(("percent", "cluster", "gpus", "hours"), texts, strict=True):
             data[f"{unit}_{ids[slug]}"] = text
         data[f"burst_{ids[slug]}"] = data[f"unit_{ids[slug]}"] = ""
         data[f"shown_{ids[slug]}"] = "|".join([*texts, f"{texts[0]}0000"])
@@ -86,7 +86,8 @@ def test_gpus_and_hours_are_read_without_the_script(client, lab, cluster):
         f"percent_{ids['nlp']}": "50",
         f"gpus_{ids['nlp']}": "32",
         f"hours_{ids['nlp']}": "5376",
-        f"shown_{ids['nlp']}": "50|32|5376|500000",
+        f"cluster_{ids['nlp']}": "50",
+        f"shown_{ids['nlp']}": "50|50|32|5376|500000",
     }
     client.post(address(), again)
     assert shares(cluster, lab) == {"vision": 100_000, "nlp": 500_000}
@@ -193,7 +194,7 @@ def test_the_second_of_two_managers_sees_the_firsts_change_and_loses_nothing(cli
     assert first.post(address(), form_of(lab, {"vision": "25"}, reason="vision ships")).status_code == 302
     response = second.post(address(), form_of(lab, {"nlp": "44"}, reason="nlp trains"))
     assert response.status_code == 409
-    for words in ("first", "vision from 20 % to 25 %", "vision ships", 'value="44"', "nlp trains"):
+    for words in ("<b>first</b>", "</span>: 20 % → 25 %", "vision ships", 'value="44"', "nlp trains"):
         assert words in response.text
     assert shares(cluster, lab) == {"vision": 250_000, "nlp": 300_000}
 
@@ -229,7 +230,9 @@ def test_a_change_may_wait_for_its_time_and_not_lie_in_the_past(client, lab, clu
     later = {"effective_at": moment.strftime("%Y-%m-%dT%H:%M")}
     assert client.post(address(), form_of(lab, {"nlp": "40"}) | later).status_code == 302
     assert shares(cluster, lab)["nlp"] == 300_000
-    assert "takes effect" in client.get(address()).text
+    level, tree = client.get(address()).text, client.get(reverse("dashboard:budgets")).text
+    assert "Planned by" in level and "</span>: 30 % → 40 %" in level
+    assert "Changes that are still ahead" in tree and "</span>: 30 % → 40 %" in tree
     past = client.post(address(), form_of(lab, {"nlp": "50"}, base=2) | {"effective_at": "2020-01-01T08:00"})
     assert past.status_code == 400
     assert "in the past" in past.text
@@ -286,7 +289,8 @@ def test_two_dates_are_compared(client, lab, cluster):
     budget_make(cluster=cluster, parent=lab, percent={"vision": 25, "nlp": 30}, at=START + timedelta(days=5))
     signed_in(client)
     text = client.get(reverse("dashboard:budgets"), {"compare": "2026-11-03", "at": "2026-11-08"}).text
-    assert "<b>20</b>" in text
+    assert "1 budget differs between the two moments" in text
+    assert "<b>20</b>" in text and "<b>25</b>" in text and "<b>+3.2</b>" in text
     assert '<span class="quiet" title="as then">30</span>' in text
 
 
@@ -304,13 +308,20 @@ def test_without_a_cluster_the_tree_is_empty_not_broken(client):
     assert client.get(reverse("dashboard:budgets_level", args=["lab"])).status_code == 404
 
 
-def test_the_pages_take_a_fixed_number_of_queries(client, lab, django_assert_num_queries):
+def test_the_pages_take_a_fixed_number_of_queries(client, lab, cluster, django_assert_num_queries):
     signed_in(client)
     for page in (address(), reverse("dashboard:budgets")):
         client.get(page)
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         client.get(reverse("dashboard:budgets"))
+    with django_assert_num_queries(14):
+        client.get(reverse("dashboard:budgets"), {"compare": "2026-11-02T12:00", "at": "2026-11-08T12:00"})
     for number in range(10):
         project_make(f"lab/nlp/team-{number}")
-    with django_assert_num_queries(10):
+        budget_make(
+            cluster=cluster, parent=lab, percent={"nlp": number}, at=timezone.now() + timedelta(days=number + 1)
+        )
+    with django_assert_num_queries(14):
         client.get(reverse("dashboard:budgets"))
+    with django_assert_num_queries(16):
+        client.get(address())

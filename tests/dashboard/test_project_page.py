@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from portal.common.units import whole_second
 from portal.dashboard.views_assets import PLOTLY_VERSION
-from portal.scheduling.models import Balance
 from tests.factories import (
     START,
     after,
@@ -200,21 +199,6 @@ def test_a_date_is_the_sites_local_day_also_over_a_clock_change(client, lead, ho
     assert span.words == "25 Oct 2026 00:00 to 26 Oct 2026 00:00"
 
 
-def test_the_list_shows_each_cluster_beside_the_other(client, lead, cluster, host):
-    other = cluster_make("second")
-    nlp = project_make("lab/nlp")
-    for where, usage in ((cluster, 50), (other, 150)):
-        Balance.objects.create(
-            cluster=where, project=nlp, at=START, quota_gpu_seconds=100, usage_gpu_seconds=usage, share_ppb=0
-        )
-    response = client.get(reverse("dashboard:projects"))
-    for words in ("Balance on local", "Balance on second", "50 %", "under-served", "−50 %", "over-served"):
-        assert words in response.text
-    rows = csv_rows(client.get(reverse("dashboard:projects"), {"csv": "projects"}))
-    assert [row["path"] for row in rows] == ["lab", "lab/nlp"]
-    assert rows[1]["balance on second (ratio)"] == "-0.5"
-
-
 def test_a_name_that_looks_like_a_formula_does_not_run_in_the_csv(client, lead, cluster, host):
     project_make("lab/x", name='=HYPERLINK("http://x")')
     rows = csv_rows(client.get(reverse("dashboard:projects"), {"csv": "projects"}))
@@ -224,7 +208,7 @@ def test_a_name_that_looks_like_a_formula_does_not_run_in_the_csv(client, lead, 
 def test_a_csv_that_is_not_there_is_refused_with_those_that_are(client, lead, host):
     response = client.get(address("lab"), {"csv": "nothing"})
     assert response.status_code == 404
-    assert "use, delivery, waits, people" in response.text
+    assert "use, delivery, balance, waits, people, children" in response.text
 
 
 def test_waits_are_by_class_with_restarts_apart(client, lead, cluster, host):
@@ -282,7 +266,7 @@ def test_plotly_is_served_whole_compressed_and_for_good(client):
     assert client.get(reverse("dashboard:plotly", args=["0.0.0"])).status_code == 404
 
 
-QUERIES = {"project": 30, "projects": 10, "waits": 7, "pyramid": 19}
+QUERIES = {"project": 38, "projects": 9, "waits": 7, "pyramid": 19}
 
 
 @pytest.mark.parametrize("page", QUERIES)

@@ -115,7 +115,7 @@ MUTANTS = (
         "book",
         "*(zone for zone in self.by_zone if ends_at <= self._latest(zone, express))",
         "*self.by_zone",
-        "r12_reservations",
+        "r12_backfill",
     ),
     core(
         "R12",
@@ -148,6 +148,14 @@ MUTANTS = (
         "banned = list_banned(board) | board.banned",
         "banned = board.banned",
         "r12_reservations",
+    ),
+    core(
+        "R12",
+        "the named time leaves out the grace time of what it takes",
+        "book",
+        "return at + max(policy.grace_allocated_seconds, policy.grace_unallocated_seconds) + ",
+        "return at + ",
+        "r12_promises",
     ),
     core(
         "R12",
@@ -247,10 +255,10 @@ MUTANTS = (
     ),
     portal(
         "R15",
-        "the portal's drain ends protected work",
-        "scheduling/drain",
-        "active.filter(~protected, Exists(on_closed))",
-        "active.filter(Exists(on_closed))",
+        "the portal does not tell the core which hosts are to be emptied",
+        "scheduling/snapshot",
+        'draining=_ints(list(compress(hosts["id"], hosts["draining"]))),',
+        "draining=_ints([]),",
         "scheduling/test_drain",
     ),
     portal(

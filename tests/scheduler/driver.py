@@ -167,7 +167,7 @@ def draw_submission(draw: Random) -> dict[str, Any]:
 
 
 busy_times = st.builds(make_busy, st.integers(0, 1 << 32), st.integers(10, 40), st.just(False))
-calm_times = st.builds(make_busy, st.integers(0, 1 << 32), st.integers(10, 40), st.just(True))
+calm_times = st.builds(make_busy, st.integers(0, 1 << 32), st.integers(4, 16), st.just(True))
 Life = tuple[Lab, list[Step]]
 
 

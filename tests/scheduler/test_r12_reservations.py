@@ -1,57 +1,18 @@
-"""R12, and R7's and R8's parts of it. Hosts and times for heads that can't start."""
-
-from typing import Any
-
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+"""R12. Hosts and times for heads that can't start: made, kept, told, moved."""
 
 from scheduler import events
-from scheduler.types import NEVER, Code, Decision, Release, Reserve, Shift, Standing, Start
+from scheduler.types import Code, Release, Shift, Standing
+from tests.scheduler.reserving import build_world, carry_on, fill, keep_one, reserves
 from tests.scheduler.world import (
     DAY,
     HOUR,
     T0,
     WEEK,
     World,
-    balance_of,
-    lapsed,
-    preempted,
-    returned,
     start_of,
     started,
     wait_of,
 )
-
-FUNDED = Standing.FUNDED
-
-
-def build_world(hosts: int = 2, **policy: Any) -> World:
-    world = World(hosts=hosts, **policy)
-    world.project("nlp", 40)
-    world.project("vision", 40)
-    return world
-
-
-def reserves(decision: Decision) -> dict[int, Reserve]:
-    return {action.workload: action for action in decision.actions if isinstance(action, Reserve)}
-
-
-def fill(world: World, *lengths: int, project: str = "vision") -> list[int]:
-    """A protected attempt of 8 GPUs on each host, with that many seconds left."""
-    return [world.run(project, gpus=8, contract=left + 60, ran=60, on={host: 1}) for host, left in enumerate(lengths)]
-
-
-def carry_on(world: World, seconds: int, step: int = 60) -> list[Decision]:
-    """Passes every minute; what starts runs at once, what is stopped is gone at the next pass."""
-    decisions = []
-    for _ in range(seconds // step):
-        world.wait(step)
-        world.free_stopped()
-        decisions.append(world.go())
-        world.start_all()
-    return decisions
-
 
 # ---------------------------------------------------------------- making one
 
@@ -154,53 +115,6 @@ def test_where_no_reservation_is_kept_none_is_made() -> None:
 # ---------------------------------------------------------------- keeping it
 
 
-def keep_one(world: World, left: int = 2 * HOUR, contract: int = 4 * HOUR) -> tuple[int, int]:
-    """A head of nlp with a reservation on both hosts, host 0 idle; (workload, its time)."""
-    world.charge("vision", WEEK, ago=3 * HOUR)
-    world.run("vision", gpus=8, contract=left + 60, ran=60, on={1: 1})
-    head = world.submit("nlp", gpus=8, replicas=2, contract=contract)
-    return head, reserves(world.go())[head].at
-
-
-@pytest.mark.parametrize(("spare", "standing"), [(0, Standing.PROTECTED), (1, Standing.UNALLOCATED)])
-def test_others_start_there_only_if_their_minimum_ends_in_time(spare: int, standing: Standing) -> None:
-    world = build_world()
-    world.project("robots", 10)
-    _, at = keep_one(world)
-    other = world.submit("robots", gpus=8, contract=at - T0 - 60 + spare)
-    assert start_of(world.go(), other).standing == standing
-
-
-def test_unallocated_work_may_use_its_hosts_meanwhile() -> None:
-    world = build_world()
-    keep_one(world)
-    other = world.submit("vision", gpus=8, contract=0)
-    assert started(world.go()) == [other]
-
-
-def test_what_may_not_run_unallocated_waits() -> None:
-    world = build_world()
-    world.project("robots", 10)
-    keep_one(world)
-    world.submit("robots", gpus=8, contract=8 * HOUR, allow_unallocated=False)
-    world.submit("robots", gpus=8, contract=8 * HOUR, resumable=False)
-    assert started(world.go()) == []
-
-
-def test_a_stream_of_small_work_fills_the_gap_and_does_not_delay_it() -> None:
-    world = build_world()
-    world.project("robots", 10)
-    head, at = keep_one(world)
-    ran = 0
-    while head in world.state.pending["id"]:
-        for _ in range(8):
-            world.submit("robots", gpus=1, contract=HOUR)
-        decision = carry_on(world, 60)[-1]
-        ran += len(started(decision, Standing.PROTECTED))
-        assert world.now <= at
-    assert ran > 8
-
-
 def test_what_came_since_is_taken_once_past_its_minimum_whatever_its_balance() -> None:
     world = build_world()
     world.project("robots", 10)
@@ -289,6 +203,15 @@ def test_an_overrun_is_named_and_the_reservation_kept() -> None:
     assert started(world.go()) == [head]
 
 
+def test_a_reservation_is_kept_though_its_projects_budget_is_withdrawn() -> None:
+    world = build_world()
+    head, at = keep_one(world)
+    world.wait(60)
+    world.budget("nlp", 0)
+    decisions = carry_on(world, at - world.now)
+    assert start_of(decisions[-1], head).standing == Standing.PROTECTED
+
+
 # ---------------------------------------------------------------- express
 
 
@@ -314,168 +237,3 @@ def test_an_express_start_that_ends_in_time_moves_nothing() -> None:
     decision = world.go()
     assert len(started(decision)) == 1
     assert not [one for one in decision.actions if isinstance(one, Shift)]
-
-
-# ---------------------------------------------------------------- returns and caps
-
-
-def test_what_would_return_on_its_hosts_must_end_in_time() -> None:
-    world = build_world()
-    world.project("robots", 10)
-    _, at = keep_one(world)
-    rows = world.state.charged.count
-    world.charge("robots", 2 * WEEK, ago=3 * HOUR)
-    long_one = world.submit("robots", gpus=4, contract=8 * HOUR)
-    short = world.submit("robots", gpus=4, contract=HOUR)
-    assert sorted(started(world.go(), Standing.UNALLOCATED)) == [long_one, short]
-    world.start_all()
-    world.state.charged.remove(range(rows, world.state.charged.count))  # robots recovers
-    world.wait(60)
-    assert list(returned(world.go())) == [world.attempt_of(short)["id"]]
-    assert world.standing_of(world.attempt_of(long_one)["id"]) == Standing.UNALLOCATED
-    assert at > world.now
-
-
-def build_capped() -> tuple[World, int, int]:
-    """lab may have 8 GPUs; vision holds them, with an hour left; nlp's head lacks the room."""
-    world = World(hosts=2)
-    world.project("lab", 80, burst=8)
-    world.project("nlp", 50, parent="lab")
-    world.project("vision", 50, parent="lab")
-    world.charge("vision", 2 * WEEK, ago=3 * HOUR)
-    attempt = world.run("vision", gpus=8, contract=HOUR + 60, ran=60)
-    head = world.submit("nlp", gpus=8, contract=2 * HOUR, allow_unallocated=False)
-    return world, head, attempt
-
-
-def test_a_head_that_lacks_room_under_a_cap_reserves_it() -> None:
-    world, head, attempt = build_capped()
-    assert reserves(world.go())[head].at == T0 + HOUR
-    decisions = carry_on(world, HOUR)
-    assert lapsed(decisions[-1]) == [attempt]
-    assert start_of(decisions[-1], head).victims == ()
-
-
-def test_later_work_under_the_cap_starts_allocated_only_if_it_ends_in_time() -> None:
-    world = World(hosts=3)
-    world.project("lab", 80, burst=12)
-    world.project("nlp", 50, parent="lab")
-    world.project("vision", 50, parent="lab")
-    world.charge("vision", 2 * WEEK, ago=3 * HOUR)
-    world.run("vision", gpus=8, contract=HOUR + 60, ran=60)
-    head = world.submit("nlp", gpus=8, contract=2 * HOUR)
-    assert reserves(world.go())[head].at == T0 + HOUR
-    short = world.submit("vision", gpus=4, contract=HOUR - 60)
-    long_one = world.submit("vision", gpus=4, contract=2 * HOUR)
-    decision = world.go()
-    assert started(decision, Standing.PROTECTED) == [short]
-    assert started(decision, Standing.UNALLOCATED) == [long_one]
-
-
-# ---------------------------------------------------------------- saving
-
-
-def test_behind_a_head_without_a_reservation_work_runs_unallocated_if_the_policy_says_so() -> None:
-    for saving, standing in ((0, Standing.PROTECTED), (1, Standing.UNALLOCATED)):
-        world = build_world(save_for_head=saving)
-        world.run("vision", gpus=8, contract=HOUR, ran=60, on={0: 1})
-        world.submit("nlp", gpus=8, replicas=2, contract=8 * HOUR, first_submit_at=T0 - DAY)
-        small = world.submit("nlp", gpus=1, contract=HOUR)
-        assert start_of(world.go(), small).standing == standing
-
-
-# ---------------------------------------------------------------- properties
-
-kinds = st.fixed_dictionaries(
-    {
-        "project": st.sampled_from(["nlp", "vision", "robots"]),
-        "gpus": st.sampled_from([1, 2, 4, 8]),
-        "replicas": st.sampled_from([1, 1, 2, 3]),
-        "contract": st.sampled_from([0, 60, 900, HOUR, 3 * HOUR]),
-        "author": st.integers(1, 3),
-        "priority": st.integers(0, 1),
-        "resumable": st.booleans(),
-        "allow_unallocated": st.booleans(),
-        "first_start": st.booleans(),
-    }
-)
-rounds = st.lists(
-    st.tuples(st.lists(kinds, max_size=4), st.sampled_from([60, 600, 1800, HOUR]), st.integers(0, 99)),
-    min_size=3,
-    max_size=8,
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(rounds, st.sampled_from([NEVER, 8, 12]))
-def test_a_workload_with_a_reservation_starts_by_the_time_it_names(
-    history: list[tuple[list[dict[str, Any]], int, int]], burst: int
-) -> None:
-    # No faults, no people; the 15 minutes of express starts are in the time that is named.
-    world = World(hosts=3)
-    world.project("nlp", 40, burst=burst)
-    world.project("vision", 30)
-    world.project("robots", 20)
-    promised: dict[int, int] = {}
-    for submitted, seconds, number in history:
-        for one in submitted:
-            world.submit(**one)
-        until = world.now + seconds
-        while world.now < until:
-            pass_once(world, promised)
-            upcoming = [at for at in promised.values() if world.now < at < until]
-            world.wait(min([*upcoming, until, world.now + 900]) - world.now)
-        finish_one(world, number)
-    while promised:
-        pass_once(world, promised)
-        world.wait(min(promised.values(), default=world.now) - world.now)
-
-
-def pass_once(world: World, promised: dict[int, int]) -> None:
-    """A pass, what is stopped is gone at once, and a pass again."""
-    for _ in range(2):
-        world.free_stopped()
-        for action in world.go().actions:
-            match action:
-                case Reserve() | Shift():
-                    promised[action.workload] = action.at
-                case Start(workload=workload):
-                    promised.pop(workload, None)
-    late = {workload: at for workload, at in promised.items() if at <= world.now}
-    assert not late, (late, world.now)
-    world.start_all()
-
-
-def finish_one(world: World, number: int) -> None:
-    attempts = world.state.attempts
-    running = sorted(attempts["id"][(attempts["running_at"] != NEVER) & (attempts["stopping_at"] == NEVER)].tolist())
-    if running:
-        events.end(world.state, running[number % len(running)])
-
-
-def test_the_reservation_of_a_large_gang_beats_an_endless_stream_of_small_work() -> None:
-    world = World(hosts=8)
-    world.project("nlp", 40)
-    world.project("vision", 40)
-    world.charge("vision", 20 * WEEK, ago=3 * HOUR)
-    for _ in range(64):
-        world.submit("vision", gpus=1, contract=HOUR)
-    carry_on(world, 600)
-    gang = world.submit("nlp", gpus=8, replicas=8, contract=2 * HOUR)
-    began = world.now
-    while gang in world.state.pending["id"]:
-        for _ in range(4):
-            world.submit("vision", gpus=1, contract=HOUR)
-        carry_on(world, 60)
-        assert world.now <= began + HOUR + 60
-    assert balance_of(world, "nlp").usage_gpu_seconds > 0
-    assert preempted(world.decide()) == []
-
-
-def test_a_reservation_is_kept_though_its_projects_budget_is_withdrawn() -> None:
-    world = build_world()
-    head, at = keep_one(world)
-    world.wait(60)
-    world.budget("nlp", 0)
-    decisions = carry_on(world, at - world.now)
-    assert start_of(decisions[-1], head).standing == Standing.PROTECTED

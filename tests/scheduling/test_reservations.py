@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from portal.clusters.services import host_cordon, policy_change
+from portal.common.units import moment_of
 from portal.scheduling.models import Reservation, ReservationEnd
 from portal.scheduling.reservations import reservations_make, reservations_release, reservations_shift
 from portal.scheduling.round import Round
@@ -79,7 +80,8 @@ def test_its_reason_names_hosts_and_time(busy: Busy) -> None:
     assert row.reason_code == "reserved"
     assert re.search(r"2 hosts reserved, first lab-0; starts by 2026-11-02 02:0\d UTC", row.reason_text)
     assert row.reason["reserved_hosts"] == [{"host": "lab-0", "replicas": 1}, {"host": "lab-1", "replicas": 1}]
-    assert after(0) + timedelta(seconds=row.reason["starts_at"] - int(after(0).timestamp())) == busy.kept().at
+    # What it takes then has its grace time of a minute, and it has a minute to start.
+    assert moment_of(row.reason["starts_by_at"]) == busy.kept().at + timedelta(seconds=120)
 
 
 def test_a_contract_that_is_too_large_to_lead_is_told_what_would_do(busy: Busy) -> None:
@@ -180,7 +182,7 @@ def test_one_that_started_in_another_cluster_is_given_back(busy: Busy) -> None:
 
 
 def test_orders_whose_rows_have_moved_on_are_stale(busy: Busy) -> None:
-    words, why = Words(busy.cluster), reason(Code.RESERVED_HEAD, at=0, hosts=1, gpus=8)
+    words, why = Words(busy.cluster), reason(Code.RESERVED_HEAD, at=0, starts_by_at=120, hosts=1, gpus=8)
     at = int(after(HOUR).timestamp())
     cancelled = busy.submit(at=60, gpus=8, minimum=HOUR)
     workload_cancel(workload=cancelled, actor=None, now=after(65))
@@ -200,7 +202,7 @@ def test_orders_whose_rows_have_moved_on_are_stale(busy: Busy) -> None:
 def test_express_starts_move_its_time_once(busy: Busy) -> None:
     words, before = Words(busy.cluster), busy.kept().at
     at = int(before.timestamp()) + 900
-    order = Shift(busy.gang.pk, at, reason(Code.EXPRESS_MOVES, moved_seconds=900, at=at))
+    order = Shift(busy.gang.pk, at, reason(Code.EXPRESS_MOVES, moved_seconds=900, at=at, starts_by_at=at + 120))
     with transaction.atomic():
         assert reservations_shift(step_at(busy, 70), [order], words) == 0
         assert reservations_shift(step_at(busy, 70), [order], words) == 1
@@ -230,7 +232,7 @@ def test_rest_tells_hosts_and_time_with_the_reason(busy: Busy) -> None:
     row = workload_detail(workloads=Workload.objects.all(), workload_id=busy.gang.pk, user=busy.author, now=after(70))
     assert row is not None
     assert row["reason"]["code"] == "reserved"
-    assert row["reason"]["starts_at"] == busy.kept().at
+    assert row["reason"]["starts_by_at"] == busy.kept().at + timedelta(seconds=120)
     assert [place["host"] for place in row["reason"]["reserved_hosts"]] == ["lab-0", "lab-1"]
 
 

@@ -121,6 +121,7 @@ def test_every_code_of_the_core_has_one_in_the_portal(lab: Lab, code: Code) -> N
         "unfunded",
         "cluster_full_protected",
         "no_host_of_that_size",
+        "host_drained",
     }
 
 

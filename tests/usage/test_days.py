@@ -2,10 +2,11 @@
 
 import random
 import threading
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.clusters.models import Cluster
@@ -208,6 +209,15 @@ def test_the_day_in_which_a_range_ends_is_not_packed() -> None:
     cluster, _ = scene()
     window_segments(cluster=cluster, start=START, end=after(DAY - 1))
     assert not LedgerDay.objects.exists()
+
+
+@pytest.mark.django_db
+def test_no_day_is_packed_before_it_is_over() -> None:
+    cluster, _ = scene()
+    now = timezone.now()
+    window_segments(cluster=cluster, start=now - timedelta(days=2), end=now + timedelta(days=400))
+    today = now.astimezone(UTC).date()
+    assert max(LedgerDay.objects.values_list("day", flat=True)) == today - timedelta(days=1)
 
 
 @pytest.mark.django_db

@@ -291,8 +291,16 @@ def kind_words(kind: str) -> str:
     return kind.replace("_", " ").capitalize()
 
 
-DONE = {"cancel": "cancelled", "set": "set", "end": "ended", "login": "signed in"}
-THINGS = {"apitoken": "API token", "budgetchange": "", "hostkey": "host key"}
+DONE = {
+    "submit": "submitted",
+    "withdraw": "withdrawn",
+    "cancel": "cancelled",
+    "set": "set",
+    "end": "ended",
+    "login": "signed in",
+}
+THINGS = {"grantrequest": "request", "apitoken": "API token", "budgetchange": "", "hostkey": "host key"}
+KINDS = {**THINGS, "budgetchange": "budgets"}
 
 
 @register.filter
@@ -307,6 +315,13 @@ def action_words(action: str) -> str:
 def thing_words(kind: str) -> str:
     """What kind of thing an audit entry is about."""
     return THINGS.get(kind, kind)
+
+
+@register.filter
+def thing_kind(kind: str) -> str:
+    """A kind of thing by itself, for a list of them."""
+    words = KINDS.get(kind, kind)
+    return words[:1].upper() + words[1:]
 
 
 @register.simple_tag

@@ -1,0 +1,49 @@
+"""R7, R12. A head that lacks room under a burst cap reserves that room."""
+
+from scheduler.types import Standing
+from tests.scheduler.reserving import carry_on, reserves
+from tests.scheduler.world import (
+    HOUR,
+    T0,
+    WEEK,
+    World,
+    lapsed,
+    start_of,
+    started,
+)
+
+
+def build_capped() -> tuple[World, int, int]:
+    """lab may have 8 GPUs; vision holds them, with an hour left; nlp's head lacks the room."""
+    world = World(hosts=2)
+    world.project("lab", 80, burst=8)
+    world.project("nlp", 50, parent="lab")
+    world.project("vision", 50, parent="lab")
+    world.charge("vision", 2 * WEEK, ago=3 * HOUR)
+    attempt = world.run("vision", gpus=8, contract=HOUR + 60, ran=60)
+    head = world.submit("nlp", gpus=8, contract=2 * HOUR, allow_unallocated=False)
+    return world, head, attempt
+
+
+def test_a_head_that_lacks_room_under_a_cap_reserves_it() -> None:
+    world, head, attempt = build_capped()
+    assert reserves(world.go())[head].at == T0 + HOUR
+    decisions = carry_on(world, HOUR)
+    assert lapsed(decisions[-1]) == [attempt]
+    assert start_of(decisions[-1], head).victims == ()
+
+
+def test_later_work_under_the_cap_starts_allocated_only_if_it_ends_in_time() -> None:
+    world = World(hosts=3)
+    world.project("lab", 80, burst=12)
+    world.project("nlp", 50, parent="lab")
+    world.project("vision", 50, parent="lab")
+    world.charge("vision", 2 * WEEK, ago=3 * HOUR)
+    world.run("vision", gpus=8, contract=HOUR + 60, ran=60)
+    head = world.submit("nlp", gpus=8, contract=2 * HOUR)
+    assert reserves(world.go())[head].at == T0 + HOUR
+    short = world.submit("vision", gpus=4, contract=HOUR - 60)
+    long_one = world.submit("vision", gpus=4, contract=2 * HOUR)
+    decision = world.go()
+    assert started(decision, Standing.PROTECTED) == [short]
+    assert started(decision, Standing.UNALLOCATED) == [long_one]
