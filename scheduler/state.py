@@ -25,6 +25,7 @@ from scheduler.types import (
     Pending,
     Placements,
     Policy,
+    ProjectBalance,
     Segments,
     Snapshot,
     SnapshotRefused,
@@ -178,6 +179,13 @@ class State:
         self.pending.steady()
         self.ground = Ground(self)
         return self
+
+    def list_balances(self) -> tuple[ProjectBalance, ...]:
+        """Where the last decision left the balances of a state that is kept; nothing before the first."""
+        from scheduler.waits import list_balances  # noqa: PLC0415 - see `keep`
+
+        board = None if self.ground is None else self.ground.board
+        return () if board is None else list_balances(board)
 
     def forget_old(self, policy: Policy) -> None:
         """Drop rows that no decision can see any longer."""

@@ -59,7 +59,7 @@ FIRST_ID = 1
 
 FLAGS = ("schedulable", "resumable", "allow_unallocated", "first_start", "express", "lapsed", "cancelled", "moved")
 
-Decide = Callable[[State, Policy], Decision]
+Decide = Callable[[State, Policy, bool], Decision]
 
 
 def empty(kind: Any) -> Any:
@@ -132,7 +132,7 @@ class Budgets:
     def __init__(self, loop: Loop, steady: bool, take_decision: Decide = decide) -> None:
         self.loop = loop
         self.policy = loop.setup.policy
-        self.state = build_state(loop.setup, steady)
+        self.state = build_state(loop.setup, steady).keep()
         self.take_decision = take_decision
         self.drained: set[int] = set()
         self.returnable: set[int] = set()  # attempts that may return (R6)
@@ -140,7 +140,6 @@ class Budgets:
         self.steps = sorted({int(at) for at in loop.setup.shares.at if at > 0})
         self.level_from = 0  # from when on shares and capacity have been the same in the whole window
         self.decided_at = 0
-        self.lapse_bound = 0
         self.checked = 0
 
     # ------------------------------------------------ events
@@ -198,13 +197,13 @@ class Budgets:
     def decide(self, now: int) -> None:
         """One pass: decided, checked now and then, applied, and learned from."""
         self._tell()
-        decision = self.take_decision(self.state, self.policy)
         every = self.loop.setup.check_every
-        if every and self.loop.decisions % every == 0:
+        checked = bool(every) and self.loop.decisions % every == 0
+        decision = self.take_decision(self.state, self.policy, checked)
+        if checked:
             invariants.check(self.state, decision)
             self.checked += 1
         self.decided_at = now
-        self.lapse_bound = find_lapse_bound(decision.balances)
         if self.steps and (passed := [at for at in self.steps if at <= now]):
             self.level_from = max(self.level_from, passed[-1] + self.policy.lookback_seconds)
         first = self.state.next_attempt
@@ -221,7 +220,7 @@ class Budgets:
         if loop.holding or self.drained or self.returnable or loop.now < self.level_from:
             return 0
         step = next((at for at in self.steps if at > self.decided_at), FOREVER)
-        return min(self.decided_at + self.lapse_bound, step)
+        return min(self.decided_at + find_lapse_bound(self.state.list_balances()), step)
 
     def _learn(self, decision: Decision, next_attempt: int) -> None:
         loop = self.loop
