@@ -311,3 +311,11 @@ def test_a_second_budget_after_a_move_is_one_of_the_new_level(scene: Scene) -> N
     scene.vision.refresh_from_db()
     change = budget_make(cluster=scene.cluster, parent=scene.vision, percent={"nlp": 50}, at=after(900))
     assert change.version == 1
+
+
+def test_an_archived_project_still_has_its_page(scene: Scene) -> None:
+    project_make("lab/vision/old")
+    project_archive(project=scene.vision, actor=None, now=after(60))
+    for path in ("lab/vision", "lab/vision/old"):
+        assert client_of(scene.stranger).get(f"/projects/{path}/").status_code == 200
+        assert client_of(scene.stranger).get(f"/budgets/{path}/").status_code == 200
