@@ -16,7 +16,8 @@ from scheduler import events, invariants
 from scheduler.bookings import write_bookings
 from scheduler.decide import decide
 from scheduler.policy import DAY
-from scheduler.simulation.loop import FOREVER, Loop
+from scheduler.simulation.loop import Loop
+from scheduler.simulation.parts import FOREVER
 from scheduler.simulation.quiet import find_lapse_bound
 from scheduler.simulation.setup import HostChange, Setup
 from scheduler.simulation.tree import list_leaves, list_present_shares
