@@ -30,6 +30,12 @@ BENCHES = (
     Bench("decide", ("decide_10k", "decide_idle", "decide_100k"), ("--large",), services=False),
     Bench("pass_10k", ("pass_10k", "pass_10k_second")),
     Bench("submit_per_s", ("submit_per_s",)),
+    Bench(
+        "simulate_philly",
+        ("simulate_philly", "simulate_philly_640_fifo", "simulate_philly_320"),
+        services=False,
+    ),
+    Bench("simulate_reference", ("simulate_reference",), services=False),
 )
 SMALLER = {"decide_100k": "decide_10k"}
 """Figures whose growth over a factor of ten is told by another figure."""

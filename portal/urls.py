@@ -16,6 +16,7 @@ api_v1 = [
     path("", include("portal.workloads.urls")),
     path("", include("portal.usage.urls")),
     path("", include("portal.scheduling.urls")),
+    path("", include("portal.simulations.urls")),
     path("", include("portal.proposals.urls")),
 ]
 

@@ -63,6 +63,16 @@ class Client:
                 time.sleep(wait_seconds)
         return self._request("POST", path, json=body, headers=headers)
 
+    def post_once(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        """A POST that would do its work again if it were sent again: it is not."""
+        return self._request("POST", path, json=body)
+
+    def upload(self, path: str, content: bytes, **parameters: Any) -> httpx.Response:
+        """A file as it is. It may be sent twice without harm: the same is kept once."""
+        return self._request(
+            "POST", path, content=content, params=_given(parameters), headers={"Content-Type": "text/csv"}
+        )
+
     def stream(self, path: str, **parameters: Any) -> httpx.Response:
         """The whole answer of a GET, whatever its type."""
         return self._request("GET", path, params=_given(parameters))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from portal.cli import follow, show, submit
+from portal.cli import follow, show, simulate, submit
 from portal.cli.client import Client, client_from_environment
 from portal.cli.errors import REFUSED, CliError, RefusedError
 from portal.cli.output import Format, complaint_print, json_print, line_print
@@ -241,6 +241,41 @@ def usage(
         json_print(answer) if output is Format.json else show.usage_print(answer)
 
     guarded(act, output)
+
+
+@app.command(name="simulate")
+def simulate_command(
+    scenario: Annotated[
+        Path | None, typer.Argument(help="A scenario as JSON. Without one: this portal's history as it was.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option("--trace", help="A trace: CSV, SWF or sacct --parsable2.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Replay this portal's history from then on, as 2026-10-01T00:00:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="To then. Default: now.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="A name to know it by. Default: the file's.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="In place of the scenario's.")] = None,
+    cluster: ClusterFlag = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the report; exit 1 if there is none.")] = False,
+    output: Output = Format.table,
+) -> None:
+    """What if: simulate a scenario on the portal: `commons simulate what-if.json --trace jobs.csv --wait`."""
+    asked = simulate.Asked(scenario, trace, title, seed, cluster, since, until)
+    guarded(lambda client: _simulate(client, asked, output, wait=wait), output)
+
+
+def _simulate(client: Client, asked: simulate.Asked, output: Format, *, wait: bool) -> None:
+    run = simulate.run_post(client, asked)
+    if output is Format.table:
+        line_print(f"Simulation {run['id']} is queued.")
+    if wait:
+        run = simulate.end_wait(client, run["id"], show=output is Format.table)
+    if output is Format.json:
+        json_print(run)
+    elif wait:
+        simulate.run_print(run)
+    if wait and run["state"] != "done":
+        raise typer.Exit(REFUSED)
 
 
 @app.command()

@@ -64,7 +64,7 @@ def delivery_chart(pairs: Sequence[Pair], *, frame: ChartFrame) -> Chart:
     if not pairs:
         return chart_empty(key="delivery", title=title, frame=frame, measure=MEASURE_DELIVERY, note=NOTHING)
     top = max([1.0, *(value for pair in pairs for value in (pair.today, pair.draft) if value is not None)])
-    axis = axis_base(range=[0, top * 1.08], tickformat=".0%", title=axis_title("delivered of owed"))
+    axis = axis_base(range=[-0.04, top * 1.08], tickformat=".0%", title=axis_title("delivered of owed"))
     return _pairs_chart(
         "delivery", title, MEASURE_DELIVERY, pairs, axis, lambda value: percent_words(round(value * PPM)), frame
     )
@@ -76,7 +76,9 @@ def waits_chart(pairs: Sequence[Pair], *, frame: ChartFrame) -> Chart:
     if not pairs:
         return chart_empty(key="waits", title=title, frame=frame, measure=MEASURE_WAITS, note=NOTHING)
     longest = max(value for pair in pairs for value in (pair.today, pair.draft) if value is not None)
-    axis = axis_base(**duration_axis(longest), title=axis_title("queue wait, log scale"))
+    scale = duration_axis(longest)
+    scale["range"] = [-0.12, scale["range"][1]]  # room for the points of those who don't wait
+    axis = axis_base(**scale, title=axis_title("queue wait, log scale"))
     return _pairs_chart(
         "waits", title, MEASURE_WAITS, pairs, axis, lambda value: duration_words(int(value)), frame, least=1.0
     )
@@ -169,7 +171,7 @@ def _points(pairs: Sequence[Pair], side: str, words: Callable[[float], str], lea
         "y": [place for _, place, _ in known],
         "cliponaxis": False,
         "marker": {
-            "size": 11,
+            "size": 9 if is_draft else 15,  # where nothing moves, one lies in the other
             "color": token("accent" if is_draft else "muted"),
             "symbol": "diamond" if is_draft else "circle-open",
             "line": {"width": 2} if not is_draft else {"width": 0},

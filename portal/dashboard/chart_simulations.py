@@ -26,7 +26,14 @@ from portal.dashboard.charts import (
     shortened,
     token,
 )
-from portal.dashboard.simulation_words import delivery_title, fragments_title, gpus_title, percent_text, waits_title
+from portal.dashboard.simulation_words import (
+    delivery_title,
+    fragments_title,
+    gpus_title,
+    percent_text,
+    simulated_words,
+    waits_title,
+)
 
 CLASSES = ("debug", "small", "large", "all")
 PERCENTILES = (("p50_s", "p50", "text", "circle"), ("p90_s", "p90", "accent", "diamond"))
@@ -45,10 +52,7 @@ class Shown:
     @property
     def days_words(self) -> str:
         """What is measured, in words."""
-        hours = self.report["measured_hours"]
-        days = f"{hours / HOURS_DAY:.3g} simulated days"
-        warmup = self.report["warmup_days"]
-        return f"{days} after {warmup} of warm-up" if warmup else days
+        return simulated_words(self.report)
 
 
 def charts_of(shown: Sequence[Shown], *, address: str) -> dict[str, Chart]:
@@ -116,6 +120,7 @@ def _names_axis(names: Sequence[str]) -> Dict:
         range=[len(names) - 0.5, -0.5],
         tickvals=list(range(len(names))),
         ticktext=[plain(shortened(name)) for name in names],
+        ticklabelstandoff=8,
         showgrid=False,
     )
 

@@ -14,6 +14,7 @@ from portal.budgets.services import budget_change_create
 from portal.clusters.models import Cluster
 from portal.clusters.selectors import policy_version
 from portal.clusters.services import policy_change
+from portal.dashboard.demonstration_proposals import demonstration_debate
 from portal.projects.authentication import token_digest
 from portal.projects.models import ApiToken, Project, User
 from portal.projects.services import (
@@ -108,6 +109,7 @@ def demonstration_make(*, root: Project, cluster: Cluster, known: SignIns | None
         for account in ACCOUNTS
     }
     _authors_make(projects, now)
+    demonstration_debate(projects=projects, cluster=cluster, now=now)
     return SignIns(passwords, _token_make(known.token if known else "", now))
 
 

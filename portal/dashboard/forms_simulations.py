@@ -15,6 +15,7 @@ from portal.common.units import DAY_SECONDS, duration_words
 from portal.dashboard import budget_units
 from portal.dashboard.forms import DurationField
 from portal.projects.models import Project
+from portal.simulations.checking import storable
 from portal.simulations.models import Source
 
 SCHEDULERS = [
@@ -217,9 +218,12 @@ class SimulationForm(forms.Form):
         if not text.strip():
             return None
         try:
-            given = json.loads(text)
+            given = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
             self.add_error("json", f"This is not JSON: {error}.")
+            return None
+        if not storable(json.dumps(given, ensure_ascii=False)):
+            self.add_error("json", "A text in it has a NUL or half of a letter.")
             return None
         if not isinstance(given, dict):
             self.add_error("json", "A scenario is an object: { … }.")
@@ -232,6 +236,10 @@ class SimulationForm(forms.Form):
         for each in error.errors:
             name = names.get(each.attr, each.attr)
             self.add_error(name if name in self.fields else None, each.detail)
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
 
 
 def policy_initial(values: Mapping[str, Any]) -> dict[str, Any]:

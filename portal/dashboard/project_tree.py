@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
 from portal.budgets.selectors import Line, shares_at
 from portal.clusters.models import Cluster, Host
@@ -159,13 +159,20 @@ def below_any(path: str, paths: Collection[str] | None) -> bool:
 
 
 def tree_rows(
-    *, user: User, cluster: Cluster, at: datetime, clusters: Collection[Cluster] = (), now: datetime | None = None
+    *,
+    user: User,
+    cluster: Cluster,
+    at: datetime,
+    clusters: Collection[Cluster] = (),
+    now: datetime | None = None,
+    also: Project | None = None,
 ) -> list[TreeRow]:
     """Every project that the person may see, parents before children, with the budgets in force at that moment.
 
-    Use and balances are the last pass's, or with `now` those of the moment too.
+    Use and balances are the last pass's, or with `now` those of the moment too. Archived ones are left out but `also`.
     """
-    projects = sorted(projects_visible(user=user).filter(archived_at=None), key=lambda each: each.path.split("/"))
+    shown = Q(archived_at=None) | Q(pk=also.pk if also else None)
+    projects = sorted(projects_visible(user=user).filter(shown), key=lambda each: each.path.split("/"))
     lines, shares, _ = shares_at(cluster=cluster, at=at)
     installed = installed_gpus(cluster=cluster)
     if now is None:

@@ -74,9 +74,8 @@ class Simulated:
 
 def simulated_of(*, proposal: Proposal, user: User, address: str) -> Simulated | None:
     """The newest simulation of the proposal's lines, as far as this person sees its projects; None: not asked for."""
-    comparison = (
-        Comparison.objects.select_related("today", "draft", "today__cluster").filter(pk=proposal.comparison_id).first()
-    )
+    rows = Comparison.objects.select_related("today", "draft").defer("today__scenario", "draft__scenario")
+    comparison = rows.filter(pk=proposal.comparison_id or 0).first()
     if comparison is None:
         return None
     today, draft = comparison.today, comparison.draft

@@ -6,7 +6,7 @@ from typing import Any
 
 from portal.dashboard.chart_words import text_cell
 from portal.dashboard.charts import Cell, Column, Table
-from portal.dashboard.simulation_words import percent_text, seconds_text
+from portal.dashboard.simulation_words import counted, percent_text, seconds_text, simulated_words
 from portal.projects.models import User
 from portal.simulations.editing import hosts_of
 from portal.simulations.models import Run
@@ -94,7 +94,7 @@ def inputs_of(run: Run) -> list[tuple[str, str]]:
         (f"Cluster {cluster.get('name', '')}", _cluster_words(cluster)) for cluster in run.scenario.get("clusters", [])
     ]
     found += [
-        ("Simulated", f"{report['measured_hours'] / 24:.3g} days after {report['warmup_days']} of warm-up"),
+        ("Simulated", simulated_words(report)),
         (
             "Workloads",
             f"{report['jobs']:,}; {report['cut_jobs']:,} cut by the end, {report['too_large_jobs']:,} too large",
@@ -107,7 +107,7 @@ def inputs_of(run: Run) -> list[tuple[str, str]]:
 
 
 def _cluster_words(cluster: Mapping[str, Any]) -> str:
-    groups = [f"{group['count']} hosts of {group['gpus']} GPUs" for group in hosts_of(dict(cluster))]
+    groups = [f"{counted(group['count'], 'host')} of {group['gpus']} GPUs" for group in hosts_of(dict(cluster))]
     policy = [f"{name} {value}" for name, value in cluster.get("policy", {}).items()]
     return ", ".join(groups) + (f"; policy: {', '.join(policy)}" if policy else "; policy: the defaults")
 

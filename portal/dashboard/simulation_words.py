@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from portal.common.units import PPM, duration_words, percent_words
+from portal.common.units import HOUR_SECONDS, PPM, duration_words, percent_words
 
 Report = Mapping[str, Any]
 Named = Sequence[tuple[str, Report]]
@@ -17,6 +17,18 @@ def percent_text(ratio: float | None) -> str:
 def seconds_text(seconds: float | None) -> str:
     """A duration as people say it; a dash for unknown."""
     return "–" if seconds is None else duration_words(round(seconds))
+
+
+def simulated_words(report: Report) -> str:
+    """How much of simulated time is measured."""
+    seconds, warmup = round(report["measured_hours"] * HOUR_SECONDS), report["warmup_days"]
+    words = f"{seconds_text(seconds)} simulated"
+    return f"{words} after {counted(warmup, 'day')} of warm-up" if warmup else words
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 host`, `2 hosts`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def answer_words(report: Report) -> str:

@@ -189,7 +189,6 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     context: dict[str, Any] = {"invitation": found, "form": form, "now": now}
     response = render(request, "dashboard/invitation.html", context, status=status)
     response["Cache-Control"] = "no-store"
-    response["Referrer-Policy"] = "no-referrer"
     return response
 
 

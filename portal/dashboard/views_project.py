@@ -83,7 +83,10 @@ def _facts(request: HttpRequest, frame: Frame, span: Span, found: Project) -> _F
         attempts=attempts,
         hourly=delivery_by_hour(start=span.start_at, end=span.end_at, attempts=attempts, **known),
         forecast=None if span.fixed else forecast_read(project=found, now=frame.now, **known),
-        rows={row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)},
+        rows={
+            row.project.pk: row
+            for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now, also=found)
+        },
     )
 
 

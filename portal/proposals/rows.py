@@ -10,7 +10,7 @@ from portal.budgets.models import BudgetChange
 from portal.projects.models import User
 from portal.proposals.models import GrantRequest, Proposal
 from portal.proposals.selectors import change_words, changes_since, draft_rows, requests_visible
-from portal.simulations.models import Run
+from portal.simulations.models import Comparison, Run
 
 Rows = list[dict[str, Any]]
 RENAMED = {"from": "from_at", "until": "until_at"}
@@ -80,7 +80,6 @@ def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, 
     ]
     is_live = proposal.decided_at is None
     comments = proposal.comments.select_related("author")
-    comparison = proposal.comparison
     return {
         **row,
         "children": children,
@@ -88,10 +87,16 @@ def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, 
         "comments": [
             {"id": each.pk, "author": each.author.username, "at": each.at, "text": each.text} for each in comments
         ],
-        "simulation": None
-        if comparison is None
-        else {"today": _run_row(comparison.today), "draft": _run_row(comparison.draft)},
+        "simulation": _simulation_row(proposal),
     }
+
+
+def _simulation_row(proposal: Proposal) -> dict[str, Any] | None:
+    """Both runs without what is large."""
+    rows = Comparison.objects.select_related("today", "draft")
+    light = rows.defer(*(f"{side}__{name}" for side in ("today", "draft") for name in ("scenario", "report", "notes")))
+    found = light.filter(pk=proposal.comparison_id or 0).first()
+    return None if found is None else {"today": _run_row(found.today), "draft": _run_row(found.draft)}
 
 
 def _run_row(run: Run) -> dict[str, Any]:

@@ -59,7 +59,9 @@ class ProposalCreateSerializer(ProposalEditSerializer):
     """A budget change to debate: a draft until it is opened."""
 
     cluster = TextField(help_text="The cluster's name.")
-    parent = TextField(help_text="The parent's path, such as lab.")
+    parent = TextField(  # type: ignore[assignment]  # a field of ours; the base has an attribute so named
+        help_text="The parent's path, such as lab."
+    )
     base_version = WholeField(low=0, high=VERSION_MAX, help_text="The version of the level that was looked at.")
 
 

@@ -48,3 +48,8 @@ def days_of(scenario: Scenario) -> int:
     days = GENERATED_DAYS if scenario.days is None else scenario.days
     usual_warmup = 0 if scenario.generator is None else GENERATED_WARMUP_DAYS
     return days + (usual_warmup if scenario.warmup_days is None else scenario.warmup_days)
+
+
+def storable(text: str) -> bool:
+    """Whether a database can hold it: no NUL, no half of a pair."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -24,8 +24,13 @@ Hosts = list[tuple[Host, list[HostSpan]]]
 
 
 def history_known(*, cluster: Cluster, start: datetime, end: datetime) -> tuple[datetime, datetime]:
-    """The part of [start, end) from the cluster's first host on. Refused where there were no hosts."""
-    return max(start, whole_second(_first_host_at(cluster, end))), end
+    """The last whole days of the part of [start, end) from the cluster's first host on; all of it where it has none.
+
+    Refused where there were no hosts.
+    """
+    known = max(start, whole_second(_first_host_at(cluster, end)))
+    days = (end - known).days
+    return (end - timedelta(days=days) if days else known), end
 
 
 def _first_host_at(cluster: Cluster, end: datetime) -> datetime:
@@ -54,7 +59,8 @@ def scenario_of_history(*, cluster: Cluster, start: datetime, end: datetime) -> 
             for at, event in _changes(own, begin, end)
         ],
         "warmup_days": warmup_days,
-        "days": max(1, -(-int((end - start).total_seconds()) // DAY_SECONDS)),
+        # Less than a day is simulated until nothing of it is left.
+        "days": (end - start).days or None,
     }
 
 

@@ -1,7 +1,7 @@
 """A scenario of the simulator (SPEC.md section 11): read from JSON, and put together with a trace. Django-free."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from portal.simulations.scenarios.values import Problems, Values
 from portal.simulations.scenarios.values import ScenarioRefused as ScenarioRefused
 from portal.simulations.traces.rows import IntArray, TraceRefused, TraceRows
 from scheduler.simulation.setup import Contracts, HostEvent, HostSetup, ResearchLab, Scheduler, Setup
+from scheduler.simulation.teams import make_teams
 
 DAY_SECONDS = 86_400
 DAYS_MAX = 3_660
@@ -159,7 +160,11 @@ def _generated(scenario: Scenario, spec: ClusterSpec, generator: ResearchLab, se
     tree = Tree.of(line for line in scenario.budgets if line.cluster == spec.name)
     days = GENERATED_DAYS if scenario.days is None else scenario.days
     warmup = GENERATED_WARMUP_DAYS if scenario.warmup_days is None else scenario.warmup_days
-    return Built(_setup(scenario, spec, tree, seed, generator=generator, days=days, warmup_days=warmup), ())
+    setup = _setup(scenario, spec, tree, seed, generator=generator, days=days, warmup_days=warmup)
+    if not tree.lines:
+        projects, shares = make_teams(generator)
+        setup = replace(setup, projects=projects, shares=shares)
+    return Built(setup, ())
 
 
 def _replayed(

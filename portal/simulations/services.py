@@ -26,7 +26,7 @@ from portal.simulations.sending import work_request
 
 TITLE_LENGTH_MAX = 200
 HISTORY_DAYS_MAX = 366
-HISTORY_SECONDS_MIN = 600
+HISTORY_SECONDS_MIN = 60
 
 Shares = Mapping[int, tuple[int, int | None]]
 
@@ -239,7 +239,7 @@ def _history_problems(history: tuple[datetime, datetime] | None, now: datetime) 
     if end > now:
         return [FieldError("history", "invalid", "The range of the history must end by now.")]
     if not HISTORY_SECONDS_MIN <= (end - start).total_seconds() <= HISTORY_DAYS_MAX * DAY_SECONDS:
-        words = f"The range of the history must be 10 minutes to {HISTORY_DAYS_MAX} days long."
+        words = f"The range of the history must be 1 minute to {HISTORY_DAYS_MAX} days long."
         return [FieldError("history", "invalid", words)]
     return []
 

@@ -16,7 +16,9 @@ from scheduler import events, invariants
 from scheduler.bookings import write_bookings
 from scheduler.decide import decide
 from scheduler.policy import DAY
-from scheduler.simulation.loop import FOREVER, Loop
+from scheduler.simulation.gate import Gate
+from scheduler.simulation.loop import Loop
+from scheduler.simulation.parts import FOREVER
 from scheduler.simulation.quiet import find_lapse_bound
 from scheduler.simulation.setup import HostChange, Setup
 from scheduler.simulation.tree import list_leaves, list_present_shares
@@ -136,6 +138,7 @@ class Budgets:
         self.take_decision = take_decision
         self.drained: set[int] = set()
         self.returnable: set[int] = set()  # attempts that may return (R6)
+        self.gate = Gate(len(loop.setup.projects), loop.setup.project_limit_workloads)
         self.may_skip = loop.setup.skip_passes and self.policy.half_life_seconds is None
         self.steps = sorted({int(at) for at in loop.setup.shares.at if at > 0})
         self.level_from = 0  # from when on shares and capacity have been the same in the whole window
@@ -146,6 +149,10 @@ class Budgets:
 
     def submit(self, work: Work) -> None:
         """A workload waits; one that waits again was put back by its attempt's end."""
+        if self.gate.admit(work):
+            self._show(work)
+
+    def _show(self, work: Work) -> None:
         self._tell()
         row = {
             "id": work.id,
@@ -168,6 +175,9 @@ class Budgets:
         self._tell()
         self.returnable.discard(attempt.number)
         events.end(self.state, attempt.number, requeue=requeue)
+        follower = None if requeue else self.gate.leave(attempt.work)
+        if follower is not None:
+            self._show(follower)
 
     def checkpoint(self, attempt: Attempt) -> None:
         """Its progress is saved."""

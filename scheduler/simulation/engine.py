@@ -10,8 +10,9 @@ from scheduler.simulation.budgets import Budgets
 from scheduler.simulation.figures import build_report
 from scheduler.simulation.hosts import HostTable
 from scheduler.simulation.loop import Cancelled as Cancelled
-from scheduler.simulation.loop import Loop, Progress, Source
+from scheduler.simulation.loop import Loop, Progress
 from scheduler.simulation.old_world import OldWorld
+from scheduler.simulation.parts import Source
 from scheduler.simulation.queues import Queue
 from scheduler.simulation.report import Report
 from scheduler.simulation.research_lab import ResearchLabSource

@@ -19,7 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.priority import HIGH, NORMAL, Ask, Choice, Desk, Holder
-from scheduler.simulation.loop import FOREVER, Loop
+from scheduler.simulation.loop import Loop
+from scheduler.simulation.parts import FOREVER
 from scheduler.simulation.setup import HostChange
 from scheduler.simulation.work import Attempt, Work
 from scheduler.types import NEVER, Standing

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 
-from scheduler.simulation.loop import FOREVER, Loop
+from scheduler.simulation.loop import Loop
+from scheduler.simulation.parts import FOREVER
 from scheduler.simulation.setup import HostChange, Scheduler
 from scheduler.simulation.work import Attempt, Work
 from scheduler.types import Standing

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.simulation.loop import FOREVER
+from scheduler.simulation.parts import FOREVER
 from scheduler.simulation.setup import HostChange, HostEvent, ResearchLab, Setup
 from scheduler.simulation.teams import (
     DEBUG_CONTRACTS,

@@ -85,7 +85,7 @@ EXPERIMENT = JobClass(
     1.0,
     2 * DAY,
     (HALF, HOUR, 2 * HOUR, 4 * HOUR),
-    (0.35, 0.35, 0.25, 0.05),
+    (0.1, 0.3, 0.4, 0.2),
 )
 TRAINING = JobClass(
     0.40,
@@ -95,7 +95,7 @@ TRAINING = JobClass(
     0.8,
     4 * DAY,
     (HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.2, 0.4, 0.3, 0.1),
+    (0.05, 0.25, 0.4, 0.3),
 )
 LARGE = JobClass(
     0.25,
@@ -105,7 +105,7 @@ LARGE = JobClass(
     0.7,
     5 * DAY,
     (2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.3, 0.5, 0.2),
+    (0.1, 0.4, 0.5),
 )
 CLASSES = (EXPERIMENT, TRAINING, LARGE)
 

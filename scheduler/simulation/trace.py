@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.simulation.loop import FOREVER
+from scheduler.simulation.parts import FOREVER
 from scheduler.simulation.report import classify
 from scheduler.simulation.setup import HostEvent, HostSetup, Jobs
 from scheduler.simulation.work import Work

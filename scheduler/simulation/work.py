@@ -113,7 +113,8 @@ class Attempt:
         return self.standing == Standing.STOPPING
 
     def saved_seconds(self, now: int) -> int:
-        """Useful work of this attempt that its last checkpoint holds."""
-        useful = now - self.began_at - self.overhead
+        """Useful work of this attempt that its last checkpoint holds: it saves every interval of its running time."""
         interval = self.work.checkpoint_interval
-        return useful // interval * interval if useful > 0 and interval > 0 else 0
+        if interval <= 0:
+            return 0
+        return max((now - self.began_at) // interval * interval - self.overhead, 0)

@@ -21,6 +21,7 @@ from portal.dashboard.demonstration_work import PENDING_MOST, SCRIPT, demonstrat
 from portal.dashboard.management.commands.bootstrap import CLUSTER_NAME
 from portal.projects.models import ApiToken, Project, User
 from portal.projects.selectors import role_of
+from portal.proposals.models import GrantRequest, Proposal
 from portal.workloads.models import Workload
 from tests.factories import after
 
@@ -63,6 +64,23 @@ def test_it_makes_tree_budgets_host_and_an_account_for_each_role(data: Path) -> 
     assert role_of(user=User.objects.get(username="member"), project=Project.objects.get(path="lab/nlp")) == "member"
     assert User.objects.get(username="admin").is_superuser
     assert User.objects.get(username="operator").is_operator
+
+
+def test_it_has_a_request_and_a_proposal_to_decide_once(data: Path) -> None:
+    for _ in range(2):
+        bootstrap(data)
+    request, proposal = GrantRequest.objects.get(), Proposal.objects.get()
+    assert (request.state, request.author.username, request.gpus) == ("taken_up", "lead", 2)
+    assert (proposal.state, proposal.author.username) == ("open", "manager")
+
+
+def test_a_demonstration_whose_lead_lost_the_role_still_starts(data: Path) -> None:
+    bootstrap(data)
+    Proposal.objects.all().delete()
+    GrantRequest.objects.all().delete()
+    User.objects.get(username="lead").memberships.all().delete()
+    bootstrap(data)
+    assert not GrantRequest.objects.exists()
 
 
 def test_the_file_is_for_its_owner_alone_and_its_passwords_and_token_work(data: Path) -> None:

@@ -17,7 +17,7 @@ PINNED = {
     "hosts": 7,
     "host": 8,
     "account": 5,
-    "audit": 6,
+    "audit": 7,
     "search": 3,
 }
 

@@ -109,6 +109,7 @@ def test_hosts_of_a_reservation_that_starts_elsewhere_are_open_to_those_consider
     world.project("vision", 30)
     world.project("robots", 20)
     world.charge("robots", 2 * WEEK, ago=3 * HOUR)
+    world.charge("vision", HOUR, ago=3 * HOUR)  # so nlp is considered first
     whole = world.run("robots", gpus=8, contract=HOUR, ran=60, on={0: 1})
     half = [world.run("robots", gpus=4, contract=2 * HOUR, ran=60, on={1: 1}) for _ in range(2)]
     head = world.submit("vision", gpus=4, contract=HOUR)

@@ -1,12 +1,17 @@
 """Scenarios and runs for tests of simulations in the portal."""
 
+import json
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from portal.clusters.models import Cluster, Host
 from portal.projects.models import User
 from portal.simulations.models import Run, Source
+from portal.simulations.scenario import build, read_scenario
 from portal.simulations.services import run_request
+from portal.simulations.traces.reading import read_trace
+from scheduler.simulation import engine
 from tests.factories import START, attempt_make, budget_make, cluster_make, host_make, project_make, workload_make
 
 TINY: dict[str, Any] = {
@@ -64,3 +69,22 @@ def run_make(*, author: User | None = None, **fields: Any) -> Run:
         **fields,
     }
     return run_request(**given)
+
+
+def report_make(**fields: Any) -> dict[str, Any]:
+    """A report as the engine makes one, of two projects below lab: really simulated, once."""
+    return {**_reported(), **fields}
+
+
+@cache
+def _simulated() -> str:
+    lines = [{**line, "cluster": "gen"} for line in TINY["projects"]]
+    scenario = {**TINY, "clusters": [{**TINY["clusters"][0], "name": "gen"}], "projects": lines}
+    (built,) = build(read_scenario(scenario), read_trace(TINY_TRACE, name="tiny.csv"))
+    report = engine.run(built.setup).to_dict()
+    return json.dumps({"cluster": "gen", **report, "wall_s": 0.5, "jobs_per_s": 8.0, "others": []})
+
+
+def _reported() -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(_simulated())
+    return made

@@ -167,8 +167,11 @@ def test_policy_settings_that_differ_from_the_defaults_are_taken_over():
     assert scenario["clusters"][0]["policy"] == {"lookback_seconds": 86_400}
 
 
-def test_a_range_begins_with_the_clusters_first_host():
+def test_a_range_begins_with_the_clusters_first_host_and_has_whole_days_where_it_has_any():
     cluster, _ = lab_make()
     assert history_known(cluster=cluster, start=START - timedelta(days=9), end=LAST) == (START, LAST)
+    late, short = LAST + timedelta(hours=5), START + timedelta(hours=5)
+    assert history_known(cluster=cluster, start=START, end=late) == (START + timedelta(hours=5), late)
+    assert history_known(cluster=cluster, start=START, end=short) == (START, short)
     with pytest.raises(Refused, match="no hosts"):
         history_known(cluster=cluster_make("empty"), start=START, end=LAST)

@@ -86,7 +86,7 @@ def test_the_generator_needs_its_name_in_the_scenario():
     ("history", "words"),
     [
         (None, "Give the range"),
-        ((START, START + timedelta(minutes=1)), "10 minutes to 366 days"),
+        ((START, START + timedelta(seconds=59)), "1 minute to 366 days"),
         ((START, START + timedelta(days=400)), "end by now"),
     ],
 )

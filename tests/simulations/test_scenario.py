@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from portal.simulations.scenario import ScenarioRefused, load_scenario, read_scenario
+from portal.simulations.scenarios.parts import GENERATOR_BOUNDS
 from portal.simulations.traces.nodes import HostGroup, read_hosts, read_vc_nodes
 from scheduler.policy import POLICY_BOUNDS, Policy
-from scheduler.simulation.setup import HostChange, Scheduler
+from scheduler.simulation.setup import HostChange, ResearchLab, Scheduler
 from scheduler.types import NEVER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,17 @@ def test_every_setting_of_the_policy_may_be_set_to_both_of_its_bounds_and_no_fur
         assert getattr(scenario.clusters[0].policy.policy, setting) == value
     for value in (bound.least - 1, bound.most + 1):
         assert "must be between" in problems_of(with_policy(**{setting: value}))[f"clusters[0].policy.{setting}"]
+
+
+def test_every_number_of_the_generator_is_a_key_with_bounds() -> None:
+    assert set(GENERATOR_BOUNDS) == {field.name for field in fields(ResearchLab)}
+    for name, (least, most) in GENERATOR_BOUNDS.items():
+        for value in (least, most):
+            workload = {"generator": "research-lab", name: value}
+            assert getattr(read_scenario({**BASE, "workload": workload}).generator, name) == value
+        workload = {"generator": "research-lab", name: least - 1}
+        assert f"workload.{name}" in problems_of({**BASE, "workload": workload})
+    assert "goes with a generator" in problems_of({**BASE, "workload": {"teams": 3}})["workload.teams"]
 
 
 def test_every_field_of_the_policy_is_a_key() -> None:

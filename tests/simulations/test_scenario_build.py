@@ -167,6 +167,16 @@ def test_without_days_a_trace_runs_to_its_end_and_a_generator_for_thirty_days() 
     assert setup.generator.teams == 3
 
 
+def test_a_generator_makes_its_own_teams_where_none_are_listed() -> None:
+    (setup,) = build_setups(
+        scenario_of(workload={"generator": "research-lab", "teams": 4, "budgets_ppm": 500_000}), None
+    )
+    assert len(setup.projects) == 5
+    assert 499_990 < int(setup.shares.share_ppm.sum()) <= 500_000
+    (listed,) = build_setups(scenario_of(("p", 50), workload={"generator": "research-lab"}), None)
+    assert tree_of(listed) == {"all": None, "p": "all"}
+
+
 def test_without_work_there_is_nothing_to_simulate() -> None:
     with pytest.raises(ScenarioRefused, match="workload: there is no work"):
         build(scenario_of(("p", 50)), None)

@@ -104,7 +104,8 @@ def proposal_edit(
     after = record_of(proposal)
     changed = [name for name in after if after[name] != before[name]]
     if changed:
-        audited(proposal, "edit", actor, now, *({name: side[name] for name in changed} for side in (before, after)))
+        old, new = ({name: side[name] for name in changed} for side in (before, after))
+        audited(proposal, "edit", actor, now, old, new)
     return proposal
 
 

@@ -74,8 +74,8 @@ def request_edit(*, request: GrantRequest, actor: User, now: datetime, **given: 
     changed = [name for name in after if after[name] != before[name]]
     if changed:
         request.save(update_fields=list(FIELDS))
-        moved = ({name: side[name] for name in changed} for side in (before, after))
-        _audited(request, "edit", actor, now, *moved)
+        old, new = ({name: side[name] for name in changed} for side in (before, after))
+        _audited(request, "edit", actor, now, old, new)
     return request
 
 

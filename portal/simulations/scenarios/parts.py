@@ -1,6 +1,6 @@
 """The parts of a scenario: clusters, budgets, contracts, faults, generator; what each may hold, within what bounds."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 
 from portal.simulations.scenarios.policies import ClusterPolicy, read_policy
@@ -15,6 +15,17 @@ HOSTS_MAX = 100_000
 SECONDS_MAX = 10 * 366 * 86_400
 PERCENT_PPM = 10_000
 GENERATOR = "research-lab"
+GENERATOR_BOUNDS = {
+    "teams": (1, 500),
+    "users": (1, 100_000),
+    "budgets_ppm": (1, 1_000_000),
+    "backlog_factor": (0, 100),
+    "idle_week_fraction": (0, 1),
+    "zero_min_runtime_fraction": (0, 1),
+    "debug_per_gpu_day": (0, 100),
+    "host_failures_per_host_year": (0, 1_000),
+    "host_repair_seconds": (60, SECONDS_MAX),
+}
 CONTRACT_KEYS = {
     "min_runtime_s": "min_runtime_seconds",
     "restart_overhead_s": "restart_overhead_seconds",
@@ -160,22 +171,19 @@ def host_name(cluster: str, number: int) -> str:
 
 def read_generator(values: Values, contracts: Values) -> ResearchLab | None:
     """`workload`: a generator with its numbers, or none (then there must be a trace)."""
-    numbers = tuple(entry.name for entry in fields(ResearchLab))
-    values.allow(("generator", "seed", *numbers))
+    values.allow(("generator", "seed", *GENERATOR_BOUNDS))
     if "generator" not in values:
-        given = [name for name in numbers if name in values]
+        given = [name for name in GENERATOR_BOUNDS if name in values]
         if given:
             values.wrong(given[0], "goes with a generator")
         return None
     values.text("generator", GENERATOR, valid=[GENERATOR])
     usual = ResearchLab()
     chosen: dict[str, float] = {}
-    for name in numbers:
+    for name, (least, most) in GENERATOR_BOUNDS.items():
         default = getattr(usual, name)
-        if isinstance(default, int):
-            chosen[name] = values.whole(name, default, 0, SECONDS_MAX)
-        else:
-            chosen[name] = values.number(name, default, 0, 1_000)
+        read = values.whole if isinstance(default, int) else values.number
+        chosen[name] = read(name, default, least, most)
     zero = "zero_min_runtime_fraction"
     if zero in contracts and zero not in values:
         chosen[zero] = contracts.number(zero, usual.zero_min_runtime_fraction, 0, 1)

@@ -14,9 +14,9 @@ LEAST_GPUS = 1e-6
 PRIORITY_MOST = 32_767
 
 
-def read_csv(file: str, text: str) -> TraceRows:
+def read_csv(file: str, data: bytes) -> TraceRows:
     """Every column that is named in SPEC.md section 11; others are ignored and listed."""
-    table = Table(file, text)
+    table = Table(file, data)
     project = next((name for name in PROJECT_NAMES if name in table.header), PROJECT_NAMES[0])
     table.require("job_id", project, *NEEDED[1:])
     builder = Builder(file, "csv")

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from portal.simulations.traces.rows import TraceRefused
 from portal.simulations.traces.tables import Table
-from portal.simulations.traces.text import decode, read_bytes
+from portal.simulations.traces.text import checked, read_bytes
 
 HOST_GPUS_MAX = 1 << 20
 
@@ -23,7 +23,7 @@ class HostGroup:
 def read_hosts(source: Path | str | bytes | BinaryIO, *, name: str | None = None) -> list[HostGroup]:
     """Hosts by GPUs and model, in the order in which each kind first appears; the columns `gpu` and `model`."""
     file, data = read_bytes(source, name)
-    table = Table(file, decode(file, data))
+    table = Table(file, checked(file, data))
     gpus_name = "gpus" if "gpus" in table.header else "gpu"
     table.require(gpus_name)
     counts: dict[tuple[int, str], int] = {}
@@ -40,7 +40,7 @@ def read_hosts(source: Path | str | bytes | BinaryIO, *, name: str | None = None
 def read_vc_nodes(source: Path | str | bytes | BinaryIO, *, name: str | None = None) -> dict[str, int]:
     """Nodes of each of Philly's virtual clusters."""
     file, data = read_bytes(source, name)
-    table = Table(file, decode(file, data))
+    table = Table(file, checked(file, data))
     table.require("vc", "nodes_of_8_gpus")
     nodes: dict[str, int] = {}
     for chunk in table.chunks():

@@ -25,9 +25,9 @@ OTHERS = {"user", "nnodes", "allocnodes", "cluster"}
 STEP, NEVER_RAN, NO_GPUS = "steps of jobs", "jobs that never ran", "jobs without GPUs"
 
 
-def read_sacct(file: str, text: str) -> TraceRows:
+def read_sacct(file: str, data: bytes) -> TraceRows:
     """Jobs that ran on GPUs."""
-    table = Table(file, text, delimiter="|", quoted=False)
+    table = Table(file, data, delimiter="|", quoted=False)
     names = {name.lower(): name for name in table.header}
     table.require(*(names.get(name, shown) for name, shown in NEEDED.items()))
     elapsed = _one_of(table, names, ELAPSED_NAMES)

@@ -12,7 +12,7 @@ import numpy as np
 from portal.simulations.traces.building import Builder
 from portal.simulations.traces.columns import Column, round_up
 from portal.simulations.traces.rows import GPUS_MAX, SECONDS_MAX, TraceRefused, TraceRows
-from portal.simulations.traces.text import SWF_FIELDS
+from portal.simulations.traces.text import SWF_FIELDS, open_lines
 
 FIELDS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "CPU time", "used memory",
@@ -21,22 +21,22 @@ FIELDS = (
 )  # fmt: skip
 NUMBER, SUBMIT, RUN, ALLOCATED, REQUESTED, STATUS, USER, GROUP = 0, 1, 3, 4, 7, 10, 11, 12
 PARTIAL = (2, 3, 4)
-CHUNK_LINES = 1 << 16
+CHUNK_LINES = 1 << 13
 NEVER_RAN, NO_PROCESSORS, PART = "jobs that never ran", "jobs without processors", "parts of checkpointed jobs"
 
 
-def read_swf(file: str, text: str) -> TraceRows:
+def read_swf(file: str, data: bytes) -> TraceRows:
     """Jobs with a run time, in processors."""
     builder = Builder(file, "swf")
-    for lines, rows in _chunks(file, text):
+    for lines, rows in _chunks(file, data):
         _add(builder, lines, rows)
     return builder.rows()
 
 
-def _chunks(file: str, text: str) -> Iterator[tuple[list[int], list[list[str]]]]:
+def _chunks(file: str, data: bytes) -> Iterator[tuple[list[int], list[list[str]]]]:
     lines: list[int] = []
     rows: list[list[str]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(open_lines(data), 1):
         words = line.split()
         if not words or words[0].startswith(";"):
             continue

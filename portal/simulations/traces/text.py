@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from portal.simulations.traces.rows import TraceRefused
 
@@ -27,8 +27,8 @@ def read_bytes(source: Path | str | bytes | BinaryIO, name: str | None = None) -
     return name or Path(str(getattr(source, "name", "trace"))).name, source.read()
 
 
-def decode(file: str, data: bytes) -> str:
-    """UTF-8, with or without a byte-order mark."""
+def checked(file: str, data: bytes) -> bytes:
+    """UTF-8 with some text in it, without its byte-order mark."""
     if data.startswith(UTF16_MARKS):
         raise TraceRefused(file, "is UTF-16 text; save it as UTF-8", line=1)
     data = data.removeprefix(UTF8_MARK)
@@ -38,14 +38,19 @@ def decode(file: str, data: bytes) -> str:
         line_start = data.rfind(b"\n", 0, error.start) + 1
         line, byte = data.count(b"\n", 0, error.start) + 1, error.start - line_start + 1
         raise TraceRefused(file, f"is not UTF-8 text (byte {byte} of the line)", line=line) from None
-    if not text.strip():
+    if not text or text.isspace():
         raise TraceRefused(file, "is empty")
-    return text
+    return data
 
 
-def detect(file: str, text: str) -> str:
+def open_lines(data: bytes) -> TextIO:
+    """Line by line; any line ends. Takes no copy of the text, which for a million rows would be large."""
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
+
+
+def detect(file: str, data: bytes) -> str:
     """`csv`, `swf` or `sacct`."""
-    number, line = first_line(text)
+    number, line = first_line(data)
     words = line.split()
     if line.startswith(";") or (len(words) == SWF_FIELDS and all(_is_number(word) for word in words)):
         return "swf"
@@ -56,9 +61,9 @@ def detect(file: str, text: str) -> str:
     raise TraceRefused(file, f"is no trace that is known ({KNOWN})", line=number)
 
 
-def first_line(text: str) -> tuple[int, str]:
+def first_line(data: bytes) -> tuple[int, str]:
     """The first line that isn't blank, with its number."""
-    lines = enumerate(io.StringIO(text, newline=""), 1)
+    lines = enumerate(open_lines(data), 1)
     return next((number, line.strip()) for number, line in lines if line.strip())
 
 

@@ -173,3 +173,14 @@ def test_budgets_that_pass_the_whole_later_on_are_refused_with_the_second():
     )
     with pytest.raises(SetupRefused, match="120 %, from second 500"):
         run(replace(setup, shares=both))
+
+
+def test_a_limit_on_unfinished_workloads_holds_the_next_back_until_one_is_done():
+    rows = [{"submit_at": n, "duration_seconds": HOUR, "min_runtime_seconds": HOUR} for n in range(3)]
+    debug = {"submit_at": 5, "duration_seconds": 60, "min_runtime_seconds": 60}
+    other = {"submit_at": 6, "duration_seconds": 60, "min_runtime_seconds": HOUR, "project": 2}
+    loop, report = run_whole(setup_make(jobs_make(*rows, debug, other), project_limit_workloads=2))
+    waits = loop.ledger.waits.read()
+    by_submit = dict(zip(waits["submit"].tolist(), (waits["end"] - waits["start"]).tolist(), strict=True))
+    assert by_submit == {0: 0, 1: 0, 2: HOUR - 2, 5: 0, 6: 0}
+    assert report.completed == 5
