@@ -32,6 +32,16 @@ class Tree:
     top_down: list[int]  # every node after its parent
     steps: list[list[Step]]  # share of the parent's share, ppm
     burst_steps: list[list[Step]]
+    below: dict[int, list[int]] = field(default_factory=dict)  # see list_below
+    changes: list[int] = field(default_factory=list)  # every moment at which a share changed, in order
+
+    def list_below(self) -> dict[int, list[int]]:
+        """The projects whose own workloads belong to each node's subtree, the root excepted."""
+        if not self.below:
+            for project, path in enumerate(self.path_of):
+                for node in path:
+                    self.below.setdefault(node, []).append(project)
+        return self.below
 
     def is_own(self, node: int) -> bool:
         """Whether the node is a parent's own part."""
@@ -98,6 +108,7 @@ def _read_steps(tree: Tree, shares: ShareSteps) -> None:
         tree.burst_steps[project].append((at, burst))
     for node in range(len(tree.leaf_of), len(tree.parent)):
         tree.steps[node] = _own_steps(tree, node)
+    tree.changes = sorted({int(at) for at in shares.at})
 
 
 def _own_steps(tree: Tree, own: int) -> list[Step]:
@@ -179,6 +190,11 @@ def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy) -> list[Quota
     """
     window = capacity.window
     present = list_present_shares(tree, window.now)
+    if window.half_life is None and capacity.seconds and not has_changed(tree, window):
+        whole = capacity.between(window.since, window.now) * window.seconds
+        return [
+            (share * whole, PPM**depth * capacity.seconds) for share, depth in zip(present, tree.depth, strict=True)
+        ]
     pieces: list[list[Piece]] = [[] for _ in tree.parent]
     quotas: list[Quota] = [(0, 1)] * len(tree.parent)
     for node in tree.top_down:
@@ -196,6 +212,12 @@ def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy) -> list[Quota
         else:
             quotas[node] = (_weigh_quota(pieces[node], scale, capacity), 1)
     return quotas
+
+
+def has_changed(tree: Tree, window: Window) -> bool:
+    """Whether some share was another one at some moment of the window."""
+    at = bisect_right(tree.changes, window.since)
+    return at < len(tree.changes) and tree.changes[at] <= window.now
 
 
 def _with_first_budget(tree: Tree, node: int, policy: Policy) -> list[Step]:

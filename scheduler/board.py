@@ -55,6 +55,7 @@ class Board:
     taken_for: dict[int, int] = field(default_factory=dict)  # victim index: workload id
     returned: set[int] = field(default_factory=set)  # attempts, by index, that return in this decision
     fresh: list[tuple[int, Placement, Standing, bool]] = field(default_factory=list)  # row, hosts, standing, takes
+    tells: bool = True  # reasons to wait are asked for
     turns: int = 0  # starts and returns so far
     made: list[Kept] = field(default_factory=list)  # reservations of this decision
     shifts: dict[int, Shift] = field(default_factory=dict)  # by workload: reservations that express starts moved

@@ -17,14 +17,23 @@ class Shapes:
 
     def __init__(self, board: Board) -> None:
         pending = board.facts.pending
-        packed = (pending.replicas << 21) | pending.gpus_per_replica
-        names, self.number = np.unique(packed, return_inverse=True)
-        self.names = [(int(name) >> 21, int(name) & ((1 << 21) - 1)) for name in names]
+        self._packed = (pending.replicas << 21) | pending.gpus_per_replica
+        self.names: list[tuple[int, int]] = []
+        self._number: IntArray | None = None
+
+    @property
+    def number(self) -> IntArray:
+        """For every pending workload: the position of its shape in `names`."""
+        if self._number is None:
+            names, self._number = np.unique(self._packed, return_inverse=True)
+            self.names = [(int(name) >> 21, int(name) & ((1 << 21) - 1)) for name in names]
+        return self._number
 
     def can_hold(self, room: IntArray) -> BoolArray:
         """For every pending workload: whether hosts with that much room could hold its gang."""
+        number = self.number
         fits = np.array([can_hold(room, replicas, gpus) for replicas, gpus in self.names], dtype=bool)
-        return fits[self.number] if len(self.names) else np.zeros(0, dtype=bool)
+        return fits[number] if len(self.names) else np.zeros(0, dtype=bool)
 
 
 def find_room(board: Board, takeable: bool = True, licensed: bool = False) -> IntArray:
@@ -47,13 +56,16 @@ def can_hold(room: IntArray, replicas: int, gpus: int) -> bool:
 def find_express(board: Board) -> BoolArray:
     """R7: pending workloads that may start express, by size, contract, burst cap and express share."""
     pending, policy = board.facts.pending, board.policy
-    limits = board.limits()
     gpus = pending.replicas * pending.gpus_per_replica
     contract = pending.min_runtime_seconds
     small = (gpus <= policy.express_gpus) & (contract <= policy.express_seconds) & (contract > 0)
+    small &= pending.first_start & ~board.started
+    if not small.any():
+        return small
+    limits = board.limits()
     counted = gpus * np.maximum(contract, policy.express_floor_seconds)
     within = (counted <= limits.express[pending.project]) & (gpus <= limits.burst[pending.project])
-    return np.asarray(small & pending.first_start & within & ~board.started)
+    return np.asarray(small & within)
 
 
 def find_fundable(board: Board) -> BoolArray:
@@ -126,6 +138,7 @@ def add_returns(board: Board, items: Items) -> None:
     """Unallocated attempts with a contract, whose path is above the margin, ask to return (R6)."""
     attempts = board.facts.attempts
     rows = np.array(sorted(board.pool.unallocated), dtype=np.int64)
+    rows = rows[attempts.contract_seconds[rows] > 0]
     if not len(rows):
         return
     limits = board.limits()

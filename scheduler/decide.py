@@ -34,7 +34,8 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
     """
     # 1. End what can't go on; assign what is free; let contracts mature; empty what drains (R4, R10, R11, R15).
     # 2. Count quotas, usage and free GPUs (R1 to R3).
-    board = _open_board(state, policy)
+    board = _open_board(state, policy, waits)
+    board.tells = waits
     shapes = Shapes(board)
     # 3. Past-minimum work without balance lapses (R6).
     lapse_unfunded(board)
@@ -60,9 +61,9 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
     return Decision(board.now, tuple(board.actions), list_waits(board, shapes), list_balances(board), policy)
 
 
-def _open_board(state: State | Snapshot, policy: Policy) -> Board:
+def _open_board(state: State | Snapshot, policy: Policy, waits: bool) -> Board:
     if isinstance(state, State) and state.ground is not None:
-        return state.ground.begin(policy)
+        return state.ground.begin(policy, waits)
     if isinstance(state, Snapshot):
         check_facts(state)
     facts = read_facts(state.to_snapshot() if isinstance(state, State) else state, policy)

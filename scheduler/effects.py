@@ -68,14 +68,14 @@ def shift_reservations(board: Board, plan: Plan, ends_at: int) -> None:
 
 def lapse_unfunded(board: Board) -> bool:
     """R6: past-minimum attempts with a project on their path at balance 0 or less. True if any."""
-    attempts, standing = board.facts.attempts, board.facts.standing
-    rows = np.flatnonzero(standing == Standing.FUNDED)
-    if not len(rows):
+    funds, below = board.funds, board.pool.funded_below
+    spent = [node for node, attempts in below.items() if attempts and funds.usage[node] > funds.positive_limit[node]]
+    if not spent:
         return False
-    unfunded = ~board.limits().solvent[attempts.project[rows]]
-    for attempt in rows[unfunded].tolist():
-        lapse_attempt(board, attempt, explain.why_lapse(board, int(attempts.project[attempt])))
-    return bool(unfunded.any())
+    rows = sorted(set().union(*(below[node] for node in spent)))
+    for attempt in rows:
+        lapse_attempt(board, attempt, explain.why_lapse(board, int(board.facts.attempts.project[attempt])))
+    return True
 
 
 def lapse_attempt(board: Board, attempt: int, why: Reason) -> None:

@@ -12,6 +12,7 @@ clock, and always with a half-life, whose weights change every second.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
 CHARGED, FREE = 0, 1
 """The two ledgers: time that is charged, and unallocated time."""
 
-MOST_DEAD = 1000
+NO_ROWS = np.zeros(0, dtype=np.int64)
+
+MOST_DEAD = 400
 """Rows of what is over that a steady table may hold beside as many as are alive."""
 
 
@@ -87,6 +90,8 @@ class Ground:
         self._dirty: set[int] = set()  # attempts, by row, that are not as the board has them
         self._dirty_hosts: set[int] = set()
         self._rebook = True
+        self._quotas_at = 0
+        self._snapshot: Snapshot | None = None
         self._bans: tuple[int, dict[int, int]] = (-1, {})
         self._over = np.zeros(0, dtype=bool)  # by row of Pending: it waits no longer
 
@@ -272,14 +277,19 @@ class Ground:
 
     # ------------------------------------------------ opening a board
 
-    def begin(self, policy: Policy) -> Board:
-        """The board of a decision at the state's present moment, the first steps of `decide` done."""
+    def begin(self, policy: Policy, whole: bool = True) -> Board:
+        """The board of a decision at the state's present moment, the first steps of `decide` done.
+
+        Without `whole` what only reasons to wait need may be of an earlier moment.
+        """
         state = self.state
         if self._must_restart(policy):
             self._restart(policy)
         self._advance()
         if len(state.attempts.dead) + len(state.pending.dead) > MOST_DEAD + len(self.claims):
             self._compact()
+        if whole or self._rebook or state.draining or self.board is None:
+            self._snapshot = None
         facts = self._read()
         if self.board is None or self._is_due() or facts.held.any() or state.draining:
             if self.board is None or state.draining:
@@ -315,6 +325,7 @@ class Ground:
         self._known_until = min(later, default=1 << 62)
         state.forget_old(policy)
         self._compact()
+        self._snapshot = None
         facts = self._read()
         self._read_places(facts)
         sums = count_sums(facts, tree, find_window(state.now, policy))
@@ -397,9 +408,11 @@ class Ground:
         attempts, pending = state.attempts.view(), state.pending.view()
         hosts = state.hosts.view()
         standing = attempts.standing.copy()
-        none = np.zeros(0, dtype=np.int64)
+        none = NO_ROWS
+        if self._snapshot is None:
+            self._snapshot = self._view(pending, attempts, hosts)
         return Facts(
-            snapshot=self._view(pending, attempts, hosts),
+            snapshot=self._snapshot,
             policy=policy,
             now=state.now,
             hosts=hosts,
@@ -462,6 +475,7 @@ class Ground:
     def _lay_out(self, facts: Facts) -> Board:
         """A board from the kept sums; from now on it is kept, too."""
         self.board = board = lay_out(facts, self._sums(), self.tree, self._over[: len(facts.pending.id)].copy())
+        self._quotas_at = self.state.now
         board.pool.touched.clear()
         board.floor.touched.clear()
         self._dirty = {self._row_of(action) for action in facts.actions if isinstance(action, Mature)}
@@ -481,7 +495,7 @@ class Ground:
         board.unallocated_usage, board.unallocated_gpus = sums.unallocated_usage, sums.unallocated_gpus
         funds = board.funds
         funds.usage, funds.allocated, funds.express = sums.usage, sums.allocated, sums.express
-        quotas = list_quotas(facts, board.tree, board.window)
+        quotas = funds.quotas if self._is_level(board.tree) else list_quotas(facts, board.tree, board.window)
         if quotas != funds.quotas:
             funds.quotas = quotas
             funds.told.clear()
@@ -493,6 +507,15 @@ class Ground:
         self._clear_floor(board)
         self._clear_book(board)
         return board
+
+    def _is_level(self, tree: Tree) -> bool:
+        """Whether quotas are what they were: neither shares nor capacity have changed since a window before then."""
+        past = bisect_right(tree.changes, self.state.now)
+        latest = max(int(self.state.capacity["at"].max(initial=NEVER)), tree.changes[past - 1] if past else NEVER)
+        if latest <= self._quotas_at - self.meters[0].window_seconds:
+            return True
+        self._quotas_at = self.state.now
+        return False
 
     def _find_banned(self) -> frozenset[int]:
         assert self.policy is not None  # noqa: S101 - said by the caller

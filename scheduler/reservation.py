@@ -118,7 +118,7 @@ class HeadTrial(Trial):
         if spot is None:
             path = board.path(items.project[item])
             capped = any(board.funds.find_lack(node, items.gpus[item], NOT_EVER) for node in path)
-            if not capped and self._would_do(item, items.contract_seconds[item], leading=True):
+            if board.tells and not capped and self._would_do(item, items.contract_seconds[item], leading=True):
                 self.longest[self._name(item)] = self.find_longest(item)
             tried = self.tried.setdefault(branch, set())
             tried.add(self._name(item))

@@ -12,7 +12,8 @@ import numpy as np
 
 from scheduler.board import Board
 from scheduler.preemption import Asker
-from scheduler.types import NEVER, BoolArray, IntArray, Standing
+from scheduler.state import is_allocated
+from scheduler.types import NEVER, Attempts, BoolArray, IntArray, Standing
 
 NOT_EVER = 1 << 60
 """Later than any moment: the asker has no claim on these GPUs."""
@@ -40,10 +41,7 @@ class Timeline:
         self.board = board
         self.holds = _gather_holds(board)
         self.free = np.array(board.floor.free, dtype=np.int64)
-        self.below: dict[int, list[int]] = {}
-        for project, path in enumerate(board.tree.path_of):
-            for node in path:
-                self.below.setdefault(node, []).append(project)
+        self.below = board.tree.list_below()
 
     def list_led(self, project: int, gpu_seconds: int) -> list[int]:
         """R9 (c): every branch that the project's path leads by the margin, once charged, where the paths part."""
@@ -106,9 +104,8 @@ def _gather_holds(board: Board) -> Holds:
     rows: list[tuple[int, ...]] = []
     coming: dict[tuple[int, int], int] = {}  # GPUs still to be freed, by the workload that waits for them and host
     attempts, needed = facts.attempts, _list_needed(board)
-    taker_of = {int(number): int(workload) for number, workload in zip(attempts.id, attempts.workload, strict=True)}
     for one in np.flatnonzero(facts.standing == Standing.STOPPING).tolist():
-        taker = board.taken_for.get(one, taker_of.get(int(attempts.taker[one]), NEVER))
+        taker = board.taken_for[one] if one in board.taken_for else _find_workload(attempts, int(attempts.taker[one]))
         for host, gpus in facts.places[one].items():
             coming[taker, host] = coming.get((taker, host), 0) + gpus
             spare = min(gpus, max(coming[taker, host] - needed.get((taker, host), 0), 0))
@@ -117,12 +114,16 @@ def _gather_holds(board: Board) -> Holds:
                 gone_at = now + board.policy.grace_allocated_seconds
             if spare and facts.schedulable[host]:
                 rows.append((host, spare, gone_at, 0, 0, NEVER, 1, 0, 0))
-    for one in np.flatnonzero((facts.standing > 0) & (facts.standing != Standing.STOPPING)).tolist():
-        rows += _hold_of_attempt(board, one)
     for row, placement, standing, takes in board.fresh:
         rows += _hold_of_start(board, row, placement, standing, takes)
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), 9).T
+    table = np.concatenate([np.array(rows, dtype=np.int64).reshape(len(rows), 9).T, _holds_of_attempts(board)], axis=1)
     return Holds(*table[:6], *(column.astype(bool) for column in table[6:]))
+
+
+def _find_workload(attempts: Attempts, number: int) -> int:
+    """The workload of an attempt by its id; NEVER without one. Attempts are sorted by id."""
+    row = int(np.searchsorted(attempts.id, number))
+    return int(attempts.workload[row]) if row < len(attempts.id) and int(attempts.id[row]) == number else NEVER
 
 
 def _list_needed(board: Board) -> dict[tuple[int, int], int]:
@@ -137,28 +138,24 @@ def _list_needed(board: Board) -> dict[tuple[int, int], int]:
     return needed
 
 
-def _hold_of_attempt(board: Board, one: int) -> list[tuple[int, ...]]:
+def _holds_of_attempts(board: Board) -> IntArray:
+    """What holds or occupies GPUs and is not stopping: one column for each attempt and host."""
     facts, attempts, policy = board.facts, board.facts.attempts, board.policy
-    standing, contract = int(facts.standing[one]), int(attempts.contract_seconds[one])
-    allocated = standing in (Standing.PROTECTED, Standing.FUNDED)
-    if int(attempts.running_at[one]) != NEVER:
-        until = int(attempts.running_at[one]) + contract
-    else:
-        began = int(attempts.segments_at[one])
-        began = began if began != NEVER else board.now + policy.grace_allocated_seconds
-        until = max(began, board.now) + policy.start_allowance_seconds + contract
-    lapsed = allocated or bool(attempts.lapsed[one]) or int(attempts.standing[one]) != Standing.UNALLOCATED
-    numbers = (
-        until if standing == Standing.PROTECTED else board.now,
-        int(attempts.project[one]),
-        int(attempts.priority[one]),
-        int(attempts.workload[one]),
-    )
-    return [
-        (host, gpus, *numbers, 0, int(allocated), int(lapsed))
-        for host, gpus in facts.places[one].items()
-        if facts.schedulable[host]
+    there = np.flatnonzero((facts.standing > 0) & (facts.standing != Standing.STOPPING)).tolist()
+    places = [
+        (one, host, gpus) for one in there for host, gpus in facts.places[one].items() if facts.schedulable[host]
     ]
+    one, host, gpus = np.array(places, dtype=np.int64).reshape(len(places), 3).T
+    standing, running_at, contract = facts.standing[one], attempts.running_at[one], attempts.contract_seconds[one]
+    allocated = is_allocated(standing)
+    began = attempts.segments_at[one]
+    began = np.where(began != NEVER, began, board.now + policy.grace_allocated_seconds)
+    starting = np.maximum(began, board.now) + policy.start_allowance_seconds + contract
+    until = np.where(running_at != NEVER, running_at + contract, starting)
+    until = np.where(standing == Standing.PROTECTED, until, board.now)
+    lapsed = allocated | attempts.lapsed[one] | (attempts.standing[one] != Standing.UNALLOCATED)
+    numbers = attempts.project[one], attempts.priority[one], attempts.workload[one]
+    return np.stack([host, gpus, until, *numbers, np.zeros(len(one), dtype=np.int64), allocated, lapsed])
 
 
 def _hold_of_start(
