@@ -69,7 +69,7 @@ def test_a_teams_jobs_are_the_same_whatever_the_policy():
     """The k-th job of each team, by its id, in two runs that decide differently."""
     seen = []
     for scheduler in (Scheduler.FIFO, Scheduler.PRIORITY):
-        loop, _ = run_whole(lab_make(hosts=4, days=2, scheduler=scheduler))
+        loop, _ = run_whole(lab_make(hosts=16, days=1, scheduler=scheduler))
         works = [*loop.waiting.values(), *(attempt.work for attempt in loop.attempts.values())]
         seen.append({work.id: (work.project, work.user, work.gpus, work.duration) for work in works})
     both = seen[0].keys() & seen[1].keys()
