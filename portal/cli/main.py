@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from portal.cli import follow, show, simulate, submit
-from portal.cli.client import Client, client_from_environment
-from portal.cli.errors import REFUSED, CliError, RefusedError
+from portal.cli import budget, follow, show, simulate, submit
+from portal.cli.client import Client
+from portal.cli.errors import REFUSED
 from portal.cli.output import Format, complaint_print, json_print, line_print
+from portal.cli.running import ROWS_MAX, ClusterFlag, Output, ProjectFlag, WorkloadId, guarded
 
-ROWS_MAX = 100_000
 QUEUE_ROWS_DEFAULT = 500
 
 app = typer.Typer(
@@ -29,25 +29,7 @@ app = typer.Typer(
     ),
 )
 
-Output = Annotated[Format, typer.Option("-o", "--output", help="table for people, json for programs.")]
-WorkloadId = Annotated[int, typer.Argument(min=1, metavar="WORKLOAD", help="The workload's number.")]
-ProjectFlag = Annotated[str | None, typer.Option("--project", "-P", help="A project by its path, such as lab/nlp.")]
-ClusterFlag = Annotated[str | None, typer.Option("--cluster", help="A cluster by its name.")]
-
-
-def guarded(action: Callable[[Client], None], output: Format = Format.table) -> None:
-    """Run what a command does; say what went wrong in a sentence, and leave with its status."""
-    try:
-        with client_from_environment() as client:
-            action(client)
-    except RefusedError as error:
-        if output is Format.json and error.problem:
-            json_print(error.problem)
-        complaint_print(str(error))
-        raise typer.Exit(error.status) from None
-    except CliError as error:
-        complaint_print(str(error))
-        raise typer.Exit(error.status) from None
+app.add_typer(budget.app, name="budget")
 
 
 class CommandAfterDashes(TyperCommand):
@@ -210,12 +192,6 @@ def hosts(cluster: ClusterFlag = None, output: Output = Format.table) -> None:
 def share(project: ProjectFlag = None, cluster: ClusterFlag = None, output: Output = Format.table) -> None:
     """What projects are entitled to beside what they used: balances."""
     _show_list("budgets/", show.share_print, output, project=project, cluster=cluster)
-
-
-@app.command()
-def budget(project: ProjectFlag = None, cluster: ClusterFlag = None, output: Output = Format.table) -> None:
-    """Budgets as granted: percent, GPUs, GPU-hours a week, with the version of the change."""
-    _show_list("budgets/", show.budgets_print, output, project=project, cluster=cluster)
 
 
 def _show_list(path: str, printer: Callable[[list[dict[str, Any]]], None], output: Format, **filters: Any) -> None:

@@ -9,9 +9,18 @@ from typing import Any
 
 from portal.cli.client import Client
 from portal.cli.errors import UsageError
-from portal.cli.output import MISSING, facts_print, line_print, moment_words, seconds_words, table_print
+from portal.cli.output import (
+    MISSING,
+    complaint_print,
+    facts_print,
+    line_print,
+    moment_words,
+    seconds_words,
+    table_print,
+)
 
 POLL_SECONDS = 1.0
+TENTH_PPM = 100_000
 FINAL = {"done", "failed", "cancelled"}
 CLASSES = ("debug", "small", "large", "all")
 
@@ -83,19 +92,21 @@ def _json(path: Path) -> Any:
 
 
 def end_wait(client: Client, run: int, *, show: bool) -> dict[str, Any]:
-    """The simulation, once it has ended; with `show` its progress on the error stream, where a person sees it."""
-    shown = ""
+    """The simulation, once it has ended. `show`: its progress on the error stream, in place or a line a tenth."""
+    said: tuple[str, int] | None = None
     while True:
         current: dict[str, Any] = client.get(f"simulations/{run}/")
         if current["state"] in FINAL:
-            if shown and sys.stderr.isatty():
+            if show and sys.stderr.isatty():
                 sys.stderr.write("\n")
             return current
         words = progress_words(current)
-        if show and words != shown:
-            sys.stderr.write(f"\r{words}\x1b[K" if sys.stderr.isatty() else f"{words}\n")
+        if show and sys.stderr.isatty():
+            sys.stderr.write(f"\r{words}\x1b[K")
             sys.stderr.flush()
-            shown = words
+        elif show and (tenth := (current["state"], current["progress_ppm"] // TENTH_PPM)) != said:
+            complaint_print(words)
+            said = tenth
         time.sleep(POLL_SECONDS)
 
 

@@ -39,6 +39,7 @@ CLASSES = ("debug", "small", "large", "all")
 PERCENTILES = (("p50_s", "p50", "text", "circle"), ("p90_s", "p90", "accent", "diamond"))
 PROJECTS_SHOWN = 40
 SERIES_SHADES = (("accent", "solid"), ("text", "dash"), ("muted", "dot"), ("unallocated", "dashdot"))
+LABEL_MOST = 18
 HOURS_DAY = DAY_SECONDS // HOUR_SECONDS
 
 
@@ -76,7 +77,8 @@ def _subtitle(measure: str, shown: Sequence[Shown]) -> str:
 
 
 def _name(part: str, each: Shown) -> str:
-    return f"{part}, {each.label}" if each.label else part
+    label = each.label if len(each.label) <= LABEL_MOST else f"{each.label[: LABEL_MOST - 1]}…"
+    return f"{part}, {label}" if label else part
 
 
 def waits_chart(shown: Sequence[Shown], address: str) -> Chart:
@@ -365,7 +367,7 @@ def _band(name: str, shade: str, days: Sequence[float], values: Sequence[float])
 def _days_layout(days: Sequence[float], *, top: float, unit: str) -> Dict:
     layout = layout_base(
         height=280,
-        xaxis=axis_base(title=axis_title("days"), nticks=10, showgrid=False),
+        xaxis=axis_base(title=axis_title("days"), nticks=6, showgrid=False),
         yaxis=axis_base(title=axis_title(unit), range=[0, top * 1.06 or 1], nticks=6, tickformat=amount_format(top)),
         hovermode="x",
     )

@@ -14,9 +14,10 @@ from portal.budgets.services import budget_change_create
 from portal.clusters.models import Cluster
 from portal.clusters.selectors import policy_version
 from portal.clusters.services import policy_change
+from portal.common.models import AuditEntry
 from portal.dashboard.demonstration_proposals import demonstration_debate
 from portal.projects.authentication import token_digest
-from portal.projects.models import ApiToken, Project, User
+from portal.projects.models import ApiToken, FormerPath, Project, User
 from portal.projects.services import (
     membership_set,
     project_create,
@@ -120,7 +121,12 @@ def demonstration_rest(*, now: datetime) -> bool:
 
 
 def _projects_make(root: Project, now: datetime) -> dict[str, Project]:
+    """By the paths that they were made with: what somebody renamed, moved or archived since then stays so."""
     found = {project.path: project for project in Project.objects.filter(is_demonstration=True)}
+    moved = (
+        FormerPath.objects.filter(project__is_demonstration=True).select_related("project").order_by("left_at", "pk")
+    )
+    found = {former.path: former.project for former in moved} | found
     found[root.path] = root
     for path, name, description in PROJECTS:
         if path not in found:
@@ -134,7 +140,9 @@ def _projects_make(root: Project, now: datetime) -> dict[str, Project]:
                 now=now,
                 is_demonstration=True,
             )
-    Project.objects.filter(is_demonstration=True, path__in=[path for path, _, _ in PROJECTS]).update(archived_at=None)
+    by_people = AuditEntry.objects.filter(action="project_archive", target_type="project").values("target_id")
+    demonstrations = Project.objects.filter(is_demonstration=True, pk__in=[found[path].pk for path, _, _ in PROJECTS])
+    demonstrations.exclude(pk__in=by_people).update(archived_at=None)
     return found
 
 

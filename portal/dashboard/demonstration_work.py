@@ -12,7 +12,7 @@ from django.db.models import Max
 from portal.clusters.models import Cluster, Host
 from portal.common.units import epoch_seconds
 from portal.dashboard.demonstration import AUTHORS
-from portal.projects.models import Project, User
+from portal.projects.models import Membership, Project, Role
 from portal.workloads.models import Workload, WorkloadState
 from portal.workloads.services import workload_submit
 
@@ -76,7 +76,7 @@ def demonstration_submit(*, now: datetime) -> int:
     tick = epoch_seconds(now) // TICK_SECONDS
     draw = random.Random(tick)  # noqa: S311 - the mix of a demonstration is no secret
     wanted = 3 if pending < PENDING_LOW else draw.randint(0, 2)
-    people = {user.username: user for user in User.objects.filter(username__in=[name for name, _ in AUTHORS])}
+    people = _authors()
     kinds = [kind for kind in KINDS if kind.gpus <= largest]
     if not people or not kinds:
         return 0
@@ -84,16 +84,24 @@ def demonstration_submit(*, now: datetime) -> int:
     return sum(_one_submit(cluster, people, kinds, draw, f"demonstration-{tick}-{n}", now) for n in range(count))
 
 
+def _authors() -> dict[str, Membership]:
+    """Where each author works now: their project may have been renamed, moved or archived."""
+    names = [name for name, _ in AUTHORS]
+    working = Membership.objects.filter(user__username__in=names, project__archived_at=None).exclude(role=Role.VIEWER)
+    found = {each.user.username: each for each in working.select_related("user", "project").order_by("-pk")}
+    return {name: found[name] for name in names if name in found}
+
+
 def _one_submit(
-    cluster: Cluster, people: dict[str, User], kinds: list[Kind], draw: random.Random, key: str, now: datetime
+    cluster: Cluster, people: dict[str, Membership], kinds: list[Kind], draw: random.Random, key: str, now: datetime
 ) -> bool:
-    username, path = draw.choice([(name, path) for name, path in AUTHORS if name in people])
+    author = draw.choice(list(people.values()))
     kind = draw.choices(kinds, [kind.weight for kind in kinds])[0]
     steps = max(draw.randint(*kind.run_seconds) // STEP_SECONDS, 1)
     _, created = workload_submit(
-        author=people[username],
+        author=author.user,
         now=now,
-        project=path,
+        project=author.project,
         clusters=[cluster.name],
         name=f"{kind.name}-{draw.randint(10, 99)}",
         script=SCRIPT,

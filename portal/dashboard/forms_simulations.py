@@ -59,8 +59,8 @@ class SimulationForm(forms.Form):
         min_value=1,
         max_value=1_000_000,
         required=False,
-        label="Limit of unfinished workloads",
-        help_text="Most that one project may have begun and not ended.",
+        label="Most unfinished",
+        help_text="Workloads that one project may have begun and not ended.",
     )
     json = forms.CharField(
         required=False,

@@ -43,6 +43,11 @@ class Reading:
         return [text_seen(note, self.hidden) for note in self.run.notes]
 
     @property
+    def clusters_words(self) -> list[tuple[str, str]]:
+        """Each cluster of the scenario: its hosts and its policy."""
+        return clusters_in_words(self.run)
+
+    @property
     def error(self) -> str:
         return text_seen(self.run.error, self.hidden)
 
@@ -90,9 +95,7 @@ def figures_of(report: Report) -> list[dict[str, str]]:
 def inputs_of(run: Run) -> list[tuple[str, str]]:
     """What it was made from, so that it can be made again."""
     report = run.report or {}
-    found = [
-        (f"Cluster {cluster.get('name', '')}", _cluster_words(cluster)) for cluster in run.scenario.get("clusters", [])
-    ]
+    found = clusters_in_words(run)
     found += [
         ("Simulated", simulated_words(report)),
         (
@@ -104,6 +107,11 @@ def inputs_of(run: Run) -> list[tuple[str, str]]:
         ("Code", run.code_version),
     ]
     return found
+
+
+def clusters_in_words(run: Run) -> list[tuple[str, str]]:
+    """Each cluster of a run's scenario: its hosts and its policy."""
+    return [(f"Cluster {cluster.get('name', '')}", _cluster_words(cluster)) for cluster in run.scenario["clusters"]]
 
 
 def _cluster_words(cluster: Mapping[str, Any]) -> str:

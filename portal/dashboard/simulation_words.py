@@ -69,7 +69,7 @@ def delivery_title(named: Named) -> str:
     lowest = min(owed, key=lambda name: owed[name])
     good = sum(ratio >= 0.95 for ratio in owed.values())
     found = f"{good} of {len(owed)} projects got at least 95 % of what they were owed"
-    return f"{found}; {lowest} got {percent_text(owed[lowest])}"
+    return f"{found}; {lowest} got least, {percent_text(owed[lowest])}"
 
 
 def gpus_title(report: Report) -> str:

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.budgets.csv_import import ImportPlan, budgets_import, budgets_plan
-from portal.budgets.csv_rows import BYTES_MAX, COLUMNS, READ, text_decode
+from portal.budgets.csv_rows import BYTES_MAX, READ, text_decode
 from portal.common.errors import CommonsError, Conflict, Forbidden, Refused
 from portal.dashboard.budget_history import move_words
 from portal.dashboard.frame import frame_of
@@ -120,8 +120,7 @@ def _page(request: HttpRequest, form: ImportForm, plan: ImportPlan | None = None
         "form": form,
         "plan": plan,
         "levels": [(edit, [move_words(move) for move in edit.moves]) for edit in edits],
-        "columns": COLUMNS,
-        "needed": READ,
+        "columns_read": READ,
         "status": status,
     }
     return render(request, "dashboard/budgets_import.html", context, status=status)

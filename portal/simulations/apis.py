@@ -121,7 +121,7 @@ class TraceParser(BaseParser):
 
     media_type = "text/csv"
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         limit = settings.SIMULATION_TRACE_BYTES
         raw = stream.read(limit + 1)
         if len(raw) > limit:

@@ -8,6 +8,7 @@ from portal.clusters.models import Cluster
 from portal.clusters.selectors import cluster_by_name
 from portal.common.csv_text import BOM, csv_line
 from portal.common.errors import Forbidden, NotFound, Refused
+from portal.common.units import whole_second
 from portal.projects.models import User
 from portal.projects.selectors import project_by_path
 from portal.simulations.editing import Edits, Scenario, scenario_edited
@@ -58,6 +59,7 @@ def days_csv(run: Run, user: User) -> Iterator[str]:
 
 def run_requested(*, body: dict[str, Any], author: User, now: datetime) -> Run:
     """Queue what the body asks for."""
+    now = whole_second(now)
     source = body.get("source") or Source.HISTORY
     cluster = _cluster(body.get("cluster"), needed=source == Source.HISTORY or not body.get("scenario"))
     history = _history(body, cluster, now) if source == Source.HISTORY and cluster is not None else None

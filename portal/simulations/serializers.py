@@ -60,7 +60,9 @@ class RunRequestSerializer(StrictSerializer):
     """A simulation. Without `scenario`: the cluster as it is, or was, with the edits `shares`, `policy` and `hosts`."""
 
     title = TextField(help_text=f"1 to {TITLE_LENGTH_MAX} characters.")
-    source = serializers.ChoiceField(choices=Source.choices, required=False, help_text="history where it isn't given.")
+    source = serializers.ChoiceField(  # type: ignore[assignment] # a field of that name
+        choices=Source.choices, required=False, help_text="history where it isn't given."
+    )
     cluster = TextField(required=False, allow_null=True, help_text="By its name; none where there is one only.")
     history_from = MomentField(required=False, allow_null=True)
     history_to = MomentField(required=False, allow_null=True, help_text="null: now.")
@@ -87,7 +89,7 @@ class RunRowSerializer(serializers.Serializer[Any]):
 
     id = serializers.IntegerField()
     title = serializers.CharField()
-    source = serializers.ChoiceField(choices=Source.choices)
+    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment] # a field of that name
     state = serializers.ChoiceField(choices=RunState.choices)
     cluster = serializers.CharField(allow_null=True)
     author = serializers.CharField(allow_null=True)

@@ -3,7 +3,7 @@
 - A closed loop: each team, outside its idle weeks, keeps GPUs waiting worth 2.5 x its share of the
   cluster; as soon as a pass has left less, people submit the next jobs of the team's stream at the
   next point of the grid. What waits again after a preemption counts as waiting. In an idle week
-  (7 % of weeks: conferences, holidays, a deadline behind) a team submits nothing; what it had
+  (5 % of weeks: conferences, holidays, a deadline behind) a team submits nothing; what it had
   waiting runs down.
 - Debug workloads arrive on their own, at random times in working hours, 9 to 19 h, at weekends at
   45 % of a weekday's rate: a little more than one per GPU and day on average, shared out among the
@@ -105,7 +105,8 @@ class ResearchLabSource:
         self.waiting_gpus, self.waiting_debug = waiting_gpus, waiting_debug
         week = now // WEEK
         for number, team in enumerate(self.teams):
-            if waiting_gpus[team] - waiting_debug[team] < self.target[number] and not self.idle[number, week]:
+            short = self.target[number] - waiting_gpus[team] + waiting_debug[team]
+            if short > 0 and not self.idle[number, week] and self._is_short(number, short):
                 step = self.setup.pass_interval_seconds
                 self.refill_at = min(self.refill_at, (now // step + 1) * step)
                 return
@@ -115,13 +116,17 @@ class ResearchLabSource:
             return []
         project, works = self.teams[team], []
         short = self.target[team] - self.waiting_gpus[project] + self.waiting_debug[project]
-        while short > 0:
+        while self._is_short(team, short):
             job = self.streams[team].next()
             number = 2 * (self.drawn[team] * ID_SPACING + team)
             self.drawn[team] += 1
             works.append(self._make(number, team, job, now, debug=False))
             short -= job.gpus
         return works
+
+    def _is_short(self, team: int, short: int) -> bool:
+        """Whether the next job brings the backlog nearer to its target: large gangs overshoot as often as they miss."""
+        return short > 0 and 2 * short >= self.streams[team].peek().gpus
 
     def _make(self, number: int, team: int, job: Job, now: int, debug: bool) -> Work:
         contracts, per_host = self.setup.contracts, int(self.setup.hosts.gpus.max())

@@ -5,12 +5,14 @@ import json
 import stat
 import subprocess
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from portal.budgets.models import BudgetChange
@@ -22,6 +24,7 @@ from portal.dashboard.management.commands.bootstrap import CLUSTER_NAME
 from portal.projects.models import ApiToken, Project, User
 from portal.projects.selectors import role_of
 from portal.proposals.models import GrantRequest, Proposal
+from portal.scheduling.project_tree import project_archive, project_move
 from portal.workloads.models import Workload
 from tests.factories import after
 
@@ -102,6 +105,21 @@ def test_a_later_start_changes_nothing(data: Path) -> None:
     before = (demo_json(data), User.objects.count(), BudgetChange.objects.count(), ApiToken.objects.count())
     bootstrap(data)
     assert (demo_json(data), User.objects.count(), BudgetChange.objects.count(), ApiToken.objects.count()) == before
+
+
+def test_what_somebody_moved_or_archived_stays_so_at_a_later_start_and_the_work_goes_on(data: Path) -> None:
+    bootstrap(data)
+    paths = {path: Project.objects.get(path=path) for path in ("lab/vision", "lab/robotics", "lab/nlp")}
+    project_move(project=paths["lab/vision"], parent=paths["lab/robotics"], actor=None, now=timezone.now())
+    project_archive(project=paths["lab/nlp"], actor=None, now=timezone.now())
+    before = set(Project.objects.values_list("path", "archived_at"))
+    bootstrap(data)
+    assert set(Project.objects.values_list("path", "archived_at")) == before
+    for tick in range(12):
+        demonstration_submit(now=timezone.now() + timedelta(seconds=10 * tick))
+    worked = set(Workload.objects.values_list("project__path", flat=True))
+    assert "lab/robotics/vision" in worked
+    assert "lab/nlp" not in worked
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", '{"token": 1}', "{"])

@@ -15,7 +15,7 @@ DAYS, WARM_UP = 30 * DAY, WEEK
 
 @cache
 def run_month(percent: float) -> dict[str, float]:
-    """Delivered of owed by project after the first week, under constant demand of unlike kinds; passes every two hours."""
+    """Delivered of owed by project after the first week, under constant demand; passes every two hours."""
     market = Market({**SHARES, "mine": percent}, hosts=3, lookback_seconds=WEEK)
     market.habits = {
         "mine": keep_waiting(8, gpus=2, contract=HOUR, length=3 * HOUR),

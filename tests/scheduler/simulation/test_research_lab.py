@@ -69,7 +69,7 @@ def test_a_teams_jobs_are_the_same_whatever_the_policy():
     """The k-th job of each team, by its id, in two runs that decide differently."""
     seen = []
     for scheduler in (Scheduler.FIFO, Scheduler.PRIORITY):
-        loop, _ = run_whole(lab_make(hosts=4, days=2, scheduler=scheduler))
+        loop, _ = run_whole(lab_make(hosts=16, days=1, scheduler=scheduler))
         works = [*loop.waiting.values(), *(attempt.work for attempt in loop.attempts.values())]
         seen.append({work.id: (work.project, work.user, work.gpus, work.duration) for work in works})
     both = seen[0].keys() & seen[1].keys()
@@ -82,7 +82,8 @@ def test_a_team_keeps_its_backlog_and_nothing_in_its_idle_weeks():
     source = loop.source
     for number, team in enumerate(source.teams):
         waiting = loop.waiting_gpus[team] - loop.waiting_debug[team]
-        assert waiting >= source.target[number] or source.idle[number, 0]
+        missing = source.target[number] - waiting
+        assert 2 * missing < source.streams[number].peek().gpus or source.idle[number, 0]
     lab = ResearchLab(teams=4, users=12, idle_week_fraction=1.0)
     assert run_whole(lab_make(hosts=8, days=2, generator=lab, scheduler=Scheduler.FIFO))[1].jobs == 0
 
