@@ -287,6 +287,7 @@ class Funds:
     reserved: list[int] = field(default_factory=list)  # contracts of reservations, GPU-seconds (R12)
     reserved_gpus: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by node: (from when, GPUs)
     ratio: list[float] = field(default_factory=list)  # usage / quota, nearly: what plainly differs needs no exact test
+    asked: set[tuple[int, int]] = field(default_factory=set)  # (node, charge) that were compared with their siblings
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
 
@@ -410,6 +411,7 @@ class Funds:
         """Those of the others that the node leads; only ratios too near to tell apart are compared exactly."""
         if self.never[node]:
             return []
+        self.asked.add((node, charge))
         least = self._near(node, self.usage[node] + charge) + margin_ppm / PPM
         slack, ratio = NEAR * (2 * least + 1), self.ratio
         low, high = least - slack, least + slack

@@ -10,32 +10,42 @@ TAKER_SPAN_SECONDS = 3600
 """R11: three takers in an hour that ended within 5 minutes and before their minimum runtime."""
 
 
-def list_bans(takers: EndedTakers, policy: Policy) -> dict[int, int]:
-    """R11: until when each author takes nothing.
+class Bans:
+    """Until when each author takes nothing, from what their takers did, told in the order of their ends.
 
     For a ban span (policy) from the moment when they cancelled a taker before it started, or
     when the third of their takers in an hour had ended within 5 minutes and its contract.
     """
-    until: dict[int, int] = {}
-    short: dict[int, list[int]] = {}
-    columns = (takers.ended_at, takers.author, takers.running_at, takers.contract_seconds, takers.cancelled)
-    for ended, author, running, contract, cancelled in sorted(
-        zip(*(column.tolist() for column in columns), strict=True)
-    ):
-        if running == NEVER:
+
+    def __init__(self, span_seconds: int) -> None:
+        self.span_seconds = span_seconds
+        self.until: dict[int, int] = {}
+        self._short: dict[int, list[int]] = {}
+
+    def count(self, ended_at: int, author: int, running_at: int, contract_seconds: int, cancelled: bool) -> None:
+        """One taker has ended."""
+        if running_at == NEVER:
             wrong = cancelled
         else:
-            wrong = ended - running < min(SHORT_TAKER_SECONDS, contract) and _is_third(short, author, ended)
+            short = ended_at - running_at < min(SHORT_TAKER_SECONDS, contract_seconds)
+            wrong = short and self._is_third(author, ended_at)
         if wrong:
-            until[author] = ended + policy.taker_ban_seconds
-    return until
+            self.until[author] = ended_at + self.span_seconds
+
+    def _is_third(self, author: int, ended_at: int) -> bool:
+        known = [at for at in self._short.get(author, []) if at > ended_at - TAKER_SPAN_SECONDS]
+        self._short[author] = [*known, ended_at]
+        return len(known) + 1 >= SHORT_TAKERS
+
+    def find_banned(self, now: int) -> frozenset[int]:
+        """R11: authors who take nothing now."""
+        return frozenset(author for author, until in self.until.items() if now < until)
 
 
-def _is_third(short: dict[int, list[int]], author: int, ended: int) -> bool:
-    short[author] = [at for at in short.get(author, []) if at > ended - TAKER_SPAN_SECONDS] + [ended]
-    return len(short[author]) >= SHORT_TAKERS
-
-
-def find_banned(bans: dict[int, int], now: int) -> frozenset[int]:
-    """Authors who take nothing now."""
-    return frozenset(author for author, until in bans.items() if now < until)
+def list_bans(takers: EndedTakers, policy: Policy) -> Bans:
+    """The bans that follow from the takers of the last two ban spans."""
+    bans = Bans(policy.taker_ban_seconds)
+    columns = (takers.ended_at, takers.author, takers.running_at, takers.contract_seconds, takers.cancelled)
+    for row in sorted(zip(*(column.tolist() for column in columns), strict=True)):
+        bans.count(*row)
+    return bans

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.balance import Capacity, Funds, Quota, Tree, build_tree, compute_quotas, prepare_order
-from scheduler.bans import find_banned, list_bans
+from scheduler.bans import list_bans
 from scheduler.book import Book, Kept
 from scheduler.facts import GONE, Facts, find_allocated
 from scheduler.limits import Limits
@@ -55,6 +55,7 @@ class Board:
     taken_for: dict[int, int] = field(default_factory=dict)  # victim index: workload id
     returned: set[int] = field(default_factory=set)  # attempts, by index, that return in this decision
     fresh: list[tuple[int, Placement, Standing, bool]] = field(default_factory=list)  # row, hosts, standing, takes
+    unsure: bool = False  # what was not tried, or only not at this instant, might do something a second later
     tells: bool = True  # reasons to wait are asked for
     turns: int = 0  # starts and returns so far
     made: list[Kept] = field(default_factory=list)  # reservations of this decision
@@ -72,7 +73,8 @@ class Board:
             chosen.clear()
         self.returned.clear()
         self.lapsed_now.clear()
-        self.fresh, self.made, self.turns, self._limits = [], [], 0, None
+        self.funds.asked.clear()
+        self.fresh, self.made, self.turns, self._limits, self.unsure = [], [], 0, None, False
 
     def limits(self) -> Limits:
         """What one more start may ask, at the balances as they are now."""
@@ -178,7 +180,7 @@ def lay_out(
         pool=Pool(floor, largest, tree.parent, Clock(facts.now, policy.lost_cap_seconds)),
         book=Book(floor, funds, policy),
         started=np.zeros(len(facts.pending.id), dtype=bool) if started is None else started,
-        banned=find_banned(list_bans(snapshot.takers, policy), facts.now),
+        banned=list_bans(snapshot.takers, policy).find_banned(facts.now),
         actions=facts.actions,
     )
     for attempt in np.flatnonzero(

@@ -32,7 +32,8 @@ class Shapes:
     def can_hold(self, room: IntArray) -> BoolArray:
         """For every pending workload: whether hosts with that much room could hold its gang."""
         number = self.number
-        fits = np.array([can_hold(room, replicas, gpus) for replicas, gpus in self.names], dtype=bool)
+        slots = {gpus: int((room // gpus).sum()) for _, gpus in self.names}
+        fits = np.array([slots[gpus] >= replicas for replicas, gpus in self.names], dtype=bool)
         return fits[number] if len(self.names) else np.zeros(0, dtype=bool)
 
 
@@ -53,13 +54,20 @@ def can_hold(room: IntArray, replicas: int, gpus: int) -> bool:
     return int((room // gpus).sum()) >= replicas
 
 
+def find_short(board: Board) -> BoolArray:
+    """R7: pending workloads that are small and short enough for an express start."""
+    pending, policy = board.facts.pending, board.policy
+    gpus, contract = pending.replicas * pending.gpus_per_replica, pending.min_runtime_seconds
+    small = (gpus <= policy.express_gpus) & (contract <= policy.express_seconds) & (contract > 0)
+    return np.asarray(small & pending.first_start & ~board.started)
+
+
 def find_express(board: Board) -> BoolArray:
     """R7: pending workloads that may start express, by size, contract, burst cap and express share."""
     pending, policy = board.facts.pending, board.policy
     gpus = pending.replicas * pending.gpus_per_replica
     contract = pending.min_runtime_seconds
-    small = (gpus <= policy.express_gpus) & (contract <= policy.express_seconds) & (contract > 0)
-    small &= pending.first_start & ~board.started
+    small = find_short(board)
     if not small.any():
         return small
     limits = board.limits()
@@ -144,7 +152,9 @@ def add_returns(board: Board, items: Items) -> None:
     limits = board.limits()
     # What made room under a burst cap at this instant doesn't return at it (R7).
     fresh = attempts.lapsed[rows] & (attempts.segment_at[rows] == board.now)
-    fresh |= np.isin(rows, list(board.lapsed_now))
+    if board.lapsed_now:
+        fresh |= np.isin(rows, list(board.lapsed_now))
+    board.unsure |= bool(fresh.any())
     rows = rows[limits.margin[attempts.project[rows]] & (attempts.contract_seconds[rows] > 0) & ~fresh]
     items.row += rows.tolist()
     items.returns += [True] * len(rows)

@@ -56,6 +56,8 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
     _walk_free(board, shapes)
     write_orders(board)
     # 8. Say why the others wait, and where the balances stand (R16).
+    if isinstance(state, State) and state.ground is not None:
+        state.ground.rest(board, bool(board.actions))
     if not waits:
         return Decision(board.now, tuple(board.actions), Waits(), (), policy)
     return Decision(board.now, tuple(board.actions), list_waits(board, shapes), list_balances(board), policy)

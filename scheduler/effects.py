@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from scheduler import explain
 from scheduler.board import Board
 from scheduler.book import starts_by

@@ -123,7 +123,8 @@ def checkpoint(state: State, attempt: int) -> None:
     """The attempt reports that it saved its progress, now."""
     row = state.attempts.find("id", attempt)
     state.attempts["last_checkpoint_at"][row] = state.now
-    _turn(state, row)
+    if state.ground is not None:
+        state.ground.saved(row)
 
 
 def cordon(state: State, host: int, schedulable: bool = False) -> None:
@@ -170,6 +171,8 @@ def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = Fal
     if (state.attempts["taker"] == attempt).any() or row["id"] in state.takings:
         ended = {"author": row["author"], "running_at": row["running_at"], "ended_at": state.now}
         state.takers.add({**ended, "contract_seconds": row["contract_seconds"], "cancelled": cancelled})
+        if state.ground is not None:
+            state.ground.count_taker(row["author"], row["running_at"], row["contract_seconds"], cancelled)
     for victim in np.flatnonzero(state.attempts["taker"] == attempt).tolist():
         state.attempts["taker"][victim] = NEVER
         _turn(state, victim)

@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.balance import Tree, build_tree
-from scheduler.bans import find_banned, list_bans
+from scheduler.balance import Tree, build_tree, has_changed
+from scheduler.bans import list_bans
 from scheduler.board import Board, find_window, lay_out, list_quotas, open_book
 from scheduler.book import Book
 from scheduler.bookings import Booking, write_bookings
+from scheduler.candidates import find_short
 from scheduler.facts import GONE, Facts, read_facts, settle_time
 from scheduler.meters import Meters
+from scheduler.rest import HORIZON_SECONDS, find_rest, list_drifts
 from scheduler.sums import Sums, count_sums, list_paths
 from scheduler.types import (
-    ALLOCATED,
     NEVER,
     Attempts,
     Begin,
@@ -44,6 +45,9 @@ from scheduler.types import (
 
 if TYPE_CHECKING:
     from scheduler.state import State
+
+PROTECTED, FUNDED, UNALLOCATED = int(Standing.PROTECTED), int(Standing.FUNDED), int(Standing.UNALLOCATED)
+STOPPING = int(Standing.STOPPING)
 
 CHARGED, FREE = 0, 1
 """The two ledgers: time that is charged, and unallocated time."""
@@ -91,8 +95,8 @@ class Ground:
         self._dirty_hosts: set[int] = set()
         self._rebook = True
         self._quotas_at = 0
+        self.rest_until = 0  # see rest.py
         self._snapshot: Snapshot | None = None
-        self._bans: tuple[int, dict[int, int]] = (-1, {})
         self._over = np.zeros(0, dtype=bool)  # by row of Pending: it waits no longer
 
     # ------------------------------------------------ what happens to the state
@@ -100,23 +104,28 @@ class Ground:
     def forget(self) -> None:
         """Hosts, budgets or the clock are others now: all is counted anew."""
         self.tree = None
+        self.rest_until = 0
 
     def rehost(self) -> None:
         """Hosts open or close: the board is laid out anew."""
         self.board = None
+        self.rest_until = 0
 
     def rebook(self) -> None:
         """A reservation was made, moved or ended."""
         self._rebook = True
+        self.rest_until = 0
 
     def wait(self, row: int) -> None:
         """A workload waits."""
+        self.rest_until = 0
         if row >= len(self._over):
             self._over = np.concatenate([self._over, np.ones(max(row, 64), dtype=bool)])
         self._over[row] = False
 
     def unwait(self, row: int) -> None:
         """It waits no longer."""
+        self.rest_until = 0
         self._over[row] = True
 
     def count_express(self, project: int, gpu_seconds: int) -> None:
@@ -125,8 +134,18 @@ class Ground:
             self._advance()
             self._add_express(self.state.now, self._paths[project], gpu_seconds)
 
+    def count_taker(self, author: int, running_at: int, contract_seconds: int, cancelled: bool) -> None:
+        """An attempt that took GPUs has ended."""
+        if self.tree is not None:
+            self._bans.count(self.state.now, author, running_at, contract_seconds, cancelled)
+
+    def saved(self, row: int) -> None:
+        """An attempt has saved its progress: it would lose less now; who can start is the same."""
+        self._dirty.add(row)
+
     def turn(self, row: int, gone: bool = False) -> None:
         """Something changed about an attempt; or it is over."""
+        self.rest_until = 0
         if self.tree is None:
             return
         self._advance()
@@ -201,7 +220,7 @@ class Ground:
     def _make_claim(self, row: int) -> Claim:
         columns = self.state.attempts.columns
         standing, started = int(columns["standing"][row]), int(columns["segment_at"][row]) != NEVER
-        allocated, unallocated = standing in ALLOCATED, standing == Standing.UNALLOCATED
+        allocated, unallocated = standing in (PROTECTED, FUNDED), standing == UNALLOCATED
         project = int(columns["project"][row])
         return Claim(
             project=project,
@@ -211,7 +230,7 @@ class Ground:
             allocated=allocated,
             unallocated=unallocated,
             meter=NEVER if not started else CHARGED if allocated else FREE if unallocated else NEVER,
-            owes=CHARGED if standing == Standing.PROTECTED else FREE if unallocated else NEVER,
+            owes=CHARGED if standing == PROTECTED else FREE if unallocated else NEVER,
             contract_seconds=int(columns["contract_seconds"][row]),
             running_at=int(columns["running_at"][row]),
             hosts=tuple(self.state.places[int(columns["id"][row])]),
@@ -227,7 +246,7 @@ class Ground:
         columns, policy = self.state.attempts.columns, self.policy
         assert policy is not None  # noqa: S101 - set at the first decision
         standing = int(columns["standing"][row])
-        if standing == Standing.STOPPING:
+        if standing == STOPPING:
             stopping = int(columns["stopping_at"][row])
             return (
                 stopping + int(columns["grace_seconds"][row]) + policy.silence_seconds if stopping != NEVER else NEVER
@@ -237,7 +256,7 @@ class Ground:
         if int(columns["running_at"][row]) == NEVER:
             return int(columns["segments_at"][row]) + policy.start_limit_seconds
         ends_at = int(columns["running_at"][row]) + int(columns["contract_seconds"][row])
-        return ends_at if standing == Standing.PROTECTED else NEVER
+        return ends_at if standing == PROTECTED else NEVER
 
     def _is_due(self) -> bool:
         """Whether time alone has something to do."""
@@ -249,6 +268,28 @@ class Ground:
                 return True
             heappop(due)
         return False
+
+    def rest(self, board: Board, acted: bool) -> None:
+        """After a decision: until when the next ones would do nothing, if it did nothing."""
+        self.rest_until = 0
+        if acted or board is not self.board or board.facts.held.any() or self.state.draining:
+            return
+        due = [self._due[0][0]] if self._due else []
+        if self._express_out and find_short(board).any():
+            due.append(self._express_out[0][0] + self.meters[0].window_seconds)
+        due += [until for until in self._bans.until.values() if until > self.state.now]
+        rates = self.meters[CHARGED].find_rates(self.state.now + HORIZON_SECONDS)
+        drift = list_drifts(board, rates, self._find_quota_gpus(board))
+        self.rest_until = min([find_rest(board, drift), self._known_until, *due])
+
+    def _find_quota_gpus(self, board: Board) -> int:
+        """By how many GPUs, at most, the cluster that quotas are shares of may seem to move, each second."""
+        if self._is_level(board.tree):
+            return 0
+        if has_changed(board.tree, board.window):
+            return 4 * int(board.facts.hosts.gpus.sum())
+        known = self.state.capacity["gpus"]
+        return 4 * int(known.max(initial=0) - known.min(initial=0))
 
     # ------------------------------------------------ time
 
@@ -336,6 +377,7 @@ class Ground:
         )
         self._count_meters(facts)
         self._count_express(facts)
+        self._bans = list_bans(state.takers.to_record(), policy)
         self._keeps = policy.half_life_seconds is None and not self._is_ahead()
 
     def _is_ahead(self) -> bool:
@@ -367,7 +409,9 @@ class Ground:
                     ledger.leave(paths[number], key, gpus, first)
                     ledger.leave(paths[number], key, -gpus, last)
             ledger.flow()
-        self.claims, self._ends, self._due = {}, [], []
+        self.claims: dict[int, Claim] = {}
+        self._ends: list[tuple[int, int]] = []  # (end of a contract, attempt id)
+        self._due: list[tuple[int, int]] = []  # (when time alone may end or mature it, attempt id)
         for number, row in (state.attempts.row_of or {}).items():
             claim = self.claims[number] = self._make_claim(row)
             if claim.meter != NEVER:
@@ -502,7 +546,7 @@ class Ground:
             funds.set_limits(self.state.now, self.policy)
         else:
             funds.recount()
-        board.restart(self._over[: len(facts.pending.id)].copy(), self._find_banned())
+        board.restart(self._over[: len(facts.pending.id)].copy(), self._bans.find_banned(self.state.now))
         self._clear_pool(board)
         self._clear_floor(board)
         self._clear_book(board)
@@ -517,13 +561,6 @@ class Ground:
         self._quotas_at = self.state.now
         return False
 
-    def _find_banned(self) -> frozenset[int]:
-        assert self.policy is not None  # noqa: S101 - said by the caller
-        takers = self.state.takers
-        if self._bans[0] != takers.count:
-            self._bans = takers.count, list_bans(takers.view(), self.policy)
-        return find_banned(self._bans[1], self.state.now)
-
     def _clear_pool(self, board: Board) -> None:
         pool, standing = board.pool, board.facts.standing
         pool.clock.now = self.state.now
@@ -535,7 +572,7 @@ class Ground:
         for row in sorted(rows):
             if row in pool.victims:
                 pool.remove(row)
-            if standing[row] == Standing.UNALLOCATED or standing[row] == Standing.FUNDED:
+            if int(standing[row]) in (UNALLOCATED, FUNDED):
                 pool.add(board.make_victim(row))
         pool.forget()
         pool.touched.clear()
@@ -550,19 +587,21 @@ class Ground:
 
     def _refile(self, board: Board, host: int) -> None:
         """What sits on a host now."""
-        facts, standing = board.facts, board.facts.standing
+        attempts, standing, held = board.facts.attempts, board.facts.standing, board.facts.held
         occupied = kept = takeable = 0
-        taker, ids = facts.attempts.taker, facts.attempts.id
         rows = self._on_host.get(host, ())
         for row in rows:
-            gpus, its = self._places[row][host], standing[row]
-            if facts.held[row]:
-                coming = [self._places[other][host] for other in rows if taker[other] == ids[row]]
+            gpus, its = self._places[row][host], int(standing[row])
+            if held[row]:
+                number = int(attempts.id[row])
+                coming = [self._places[other][host] for other in rows if int(attempts.taker[other]) == number]
                 occupied += max(gpus - sum(coming), 0)
             else:
                 occupied += gpus
-            kept += gpus if its in ALLOCATED else 0
-            takeable += gpus if its == Standing.UNALLOCATED else 0
+            if its == UNALLOCATED:
+                takeable += gpus
+            elif its in (PROTECTED, FUNDED):
+                kept += gpus
         board.floor.put(host, occupied, kept, takeable)
 
     def _clear_book(self, board: Board) -> None:

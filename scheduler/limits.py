@@ -19,31 +19,31 @@ class Limits:
 
     `balance`, `margin`: every node is above 0 / above the margin of a return. `contract`,
     `express`: GPU-seconds, `burst`: GPUs that still fit; -1 when nothing does. Contracts of
-    reservations count in them (R12), but not in `solvent`: every node is above 0. `cap`: the
-    lowest burst cap, in GPUs.
+    reservations count in them (R12). `cap`: the lowest burst cap, in GPUs.
     """
 
     def __init__(self, funds: Funds) -> None:
-        tree = funds.tree
-        balance, margin, solvent = ([True] * len(tree.parent) for _ in range(3))
-        contract, express, burst, cap = ([ENDLESS] * len(tree.parent) for _ in range(4))
+        tree, usage, reserved = funds.tree, funds.usage, funds.reserved
+        positive, back, overdraw = funds.positive_limit, funds.return_limit, funds.contract_limit
+        nothing = (True, True, ENDLESS, ENDLESS, ENDLESS, ENDLESS)
+        found = [nothing] * len(tree.parent)
         for node in tree.top_down:
-            if node == tree.root:
-                continue
-            above, used = tree.parent[node], funds.usage[node]
-            solvent[node] = solvent[above] and used <= funds.positive_limit[node]
-            used += funds.reserved[node]
-            balance[node] = balance[above] and used <= funds.positive_limit[node]
-            margin[node] = margin[above] and used <= funds.return_limit[node]
-            contract[node] = min(contract[above], funds.contract_limit[node] - used)
-            express[node] = min(express[above], funds.express_limit[node] - funds.express[node])
-            room = ENDLESS if funds.burst[node] == NEVER else funds.burst[node] - funds.allocated[node]
-            burst[node] = min(burst[above], room)
-            cap[node] = cap[above] if funds.burst[node] == NEVER else min(cap[above], funds.burst[node])
-        self.balance = np.array([balance[leaf] for leaf in tree.leaf_of], dtype=bool)
-        self.solvent = np.array([solvent[leaf] for leaf in tree.leaf_of], dtype=bool)
-        self.cap = np.array([cap[leaf] for leaf in tree.leaf_of], dtype=np.int64)
-        self.margin = np.array([margin[leaf] for leaf in tree.leaf_of], dtype=bool)
-        self.contract = np.array([max(contract[leaf], -1) for leaf in tree.leaf_of], dtype=np.int64)
-        self.express = np.array([max(express[leaf], -1) for leaf in tree.leaf_of], dtype=np.int64)
-        self.burst = np.array([max(burst[leaf], -1) for leaf in tree.leaf_of], dtype=np.int64)
+            if node != tree.root:
+                balance, margin, contract, express, burst, cap = found[tree.parent[node]]
+                used = usage[node] + reserved[node]
+                if funds.burst[node] != NEVER:
+                    burst = min(burst, funds.burst[node] - funds.allocated[node])
+                    cap = min(cap, funds.burst[node])
+                found[node] = (
+                    balance and used <= positive[node],
+                    margin and used <= back[node],
+                    min(contract, overdraw[node] - used),
+                    min(express, funds.express_limit[node] - funds.express[node]),
+                    burst,
+                    cap,
+                )
+        rows = [found[leaf] for leaf in tree.leaf_of]
+        columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
+        self.balance, self.margin = columns[0].astype(bool), columns[1].astype(bool)
+        self.contract, self.express, self.burst = (np.maximum(column, -1) for column in columns[2:5])
+        self.cap = columns[5]

@@ -7,11 +7,14 @@ cost anything. The sums are the same whole numbers as `usage.sum_paths` gives.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from bisect import insort
 
 Key = tuple[int, int]  # (project, author)
 Path = tuple[int, ...]
 Edge = tuple[int, int, Path, Key]
+
+MOST_PASSED = 4096
+"""Edges that have passed and are still listed."""
 
 
 class Meters:
@@ -23,7 +26,8 @@ class Meters:
         self.rate = [0] * nodes
         self.authors: dict[Key, list[int]] = {}  # level, rate, and the moment at which that was the level
         self.now = 0
-        self._edges: list[Edge] = []  # when a rate changes at the left edge of the window
+        self._edges: list[Edge] = []  # when a rate changes at the left edge of the window, in order of time
+        self._next = 0  # the first of them that is to come
 
     def get(self, key: Key, default: int = 0) -> int:
         """The sum of an author inside a project, as of `now`."""
@@ -44,10 +48,29 @@ class Meters:
 
     def flow(self) -> None:
         """Carry out what was due at the left edge already."""
-        edges = self._edges
-        while edges and edges[0][0] <= self.now:
-            at, gpus, path, key = heappop(edges)
-            self.turn(path, key, gpus, at)
+        edges, at = self._edges, self._next
+        while at < len(edges) and edges[at][0] <= self.now:
+            moment, gpus, path, key = edges[at]
+            self.turn(path, key, gpus, moment)
+            at += 1
+        self._next = at
+        if at > MOST_PASSED:
+            del edges[:at]
+            self._next = 0
+
+    def find_rates(self, until: int) -> list[tuple[int, int]]:
+        """By node: the least and the largest rate up to then, if nothing happens but time."""
+        low, high = list(self.rate), list(self.rate)
+        for at in range(self._next, len(self._edges)):
+            moment, gpus, path, _ = self._edges[at]
+            if moment > until:
+                break
+            for node in path:
+                if gpus < 0:
+                    low[node] += gpus
+                else:
+                    high[node] += gpus
+        return list(zip(low, high, strict=True))
 
     def turn(self, path: Path, key: Key, gpus: int, at: int) -> None:
         """From `at` on, not after now, so many GPUs more are counted each second."""
@@ -84,4 +107,8 @@ class Meters:
 
     def leave(self, path: Path, key: Key, gpus: int, at: int) -> None:
         """What began to count at `at` stops to a window later; sums that are given already hold it till then."""
-        heappush(self._edges, (at + self.window_seconds, -gpus, path, key))
+        edge = (at + self.window_seconds, -gpus, path, key)
+        if self._edges and edge < self._edges[-1]:
+            insort(self._edges, edge, lo=self._next)
+        else:
+            self._edges.append(edge)

@@ -41,11 +41,13 @@ def reserve_for_heads(board: Board, shapes: Shapes) -> None:
         return
     sizes = np.where(board.facts.schedulable, board.facts.hosts.gpus, 0)
     taken = {branch_of(board, int(board.facts.pending.project[row])) for row in board.book.by_row}
-    branch = np.array([branch_of(board, project) for project in range(len(board.tree.leaf_of))], dtype=np.int64)
-    open_ = ~np.isin(branch, list(taken))[board.facts.pending.project]
+    projects = range(len(board.tree.leaf_of))
+    free = np.array([branch_of(board, project) not in taken for project in projects], dtype=bool)
+    open_ = free[board.facts.pending.project]
     rows = np.flatnonzero(find_heads(board) & shapes.can_hold(sizes) & open_)
     banned = list_banned(board) | board.banned
-    rows = rows[~np.isin(board.facts.pending.author[rows], list(banned))]
+    if banned:
+        rows = rows[~np.isin(board.facts.pending.author[rows], list(banned))]
     if len(rows):
         HeadTrial(board, gather_pending(board, rows)).run()
 
@@ -124,6 +126,7 @@ class HeadTrial(Trial):
             tried.add(self._name(item))
             if len(tried) >= MOST_TRIES:
                 self.done.add(branch)
+                board.unsure = True
             return
         if spot.at <= board.now:
             return  # it is held back by a policy, not by want of GPUs

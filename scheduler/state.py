@@ -25,7 +25,6 @@ from scheduler.types import (
     Pending,
     Placements,
     Policy,
-    ProjectBalance,
     Segments,
     Snapshot,
     SnapshotRefused,
@@ -180,12 +179,20 @@ class State:
         self.ground = Ground(self)
         return self
 
-    def list_balances(self) -> tuple[ProjectBalance, ...]:
-        """Where the last decision left the balances of a state that is kept; nothing before the first."""
-        from scheduler.waits import list_balances  # noqa: PLC0415 - see `keep`
+    def find_rest(self) -> int:
+        """Of a kept state: before this moment decisions are empty, if nothing happens meanwhile; 0: not known."""
+        return 0 if self.ground is None else self.ground.rest_until
 
-        board = None if self.ground is None else self.ground.board
-        return () if board is None else list_balances(board)
+    def find_lapse_bound(self) -> int:
+        """Of a kept state: seconds after its last decision before which no project can reach balance 0.
+
+        If nothing starts or returns and quotas stay: usage grows at most by the allocated GPUs.
+        """
+        funds = self.ground.board.funds if self.ground is not None and self.ground.board is not None else None
+        if funds is None:
+            return 0
+        rows = zip(funds.positive_limit, funds.usage, funds.allocated, strict=True)
+        return max(min(((limit - used) // gpus for limit, used, gpus in rows if gpus > 0), default=1 << 60), 0)
 
     def forget_old(self, policy: Policy) -> None:
         """Drop rows that no decision can see any longer."""

@@ -21,7 +21,7 @@ from scheduler.usage import Rows, Window, clip_rows, measure_unserved, sum_group
 class AuthorUsage(Protocol):
     """Charged usage by (project, author), GPU-seconds."""
 
-    def get(self, key: tuple[int, int], default: int = 0, /) -> int:
+    def get(self, key: tuple[int, int], default: int, /) -> int:
         """The sum, or the default for one without any."""
 
 

@@ -45,14 +45,11 @@ class Timeline:
 
     def list_led(self, project: int, gpu_seconds: int) -> list[int]:
         """R9 (c): every branch that the project's path leads by the margin, once charged, where the paths part."""
-        board = self.board
-        margin = board.policy.licence_margin_ppm
-        return [
-            sibling
-            for node in board.path(project)
-            for sibling in board.tree.children[board.tree.parent[node]]
-            if sibling != node and board.funds.leads(node, gpu_seconds, sibling, margin)
-        ]
+        funds, tree, margin = self.board.funds, self.board.tree, self.board.policy.licence_margin_ppm
+        led: list[int] = []
+        for node in self.board.path(project):
+            led += funds.list_led(node, gpu_seconds, tree.children[tree.parent[node]], margin)
+        return led
 
     def find_claims(self, asker: Asker) -> IntArray:
         """For every hold: from when on the asker may count on its GPUs; NOT_EVER without a licence (R9)."""
@@ -142,9 +139,7 @@ def _holds_of_attempts(board: Board) -> IntArray:
     """What holds or occupies GPUs and is not stopping: one column for each attempt and host."""
     facts, attempts, policy = board.facts, board.facts.attempts, board.policy
     there = np.flatnonzero((facts.standing > 0) & (facts.standing != Standing.STOPPING)).tolist()
-    places = [
-        (one, host, gpus) for one in there for host, gpus in facts.places[one].items() if facts.schedulable[host]
-    ]
+    places = [(one, host, gpus) for one in there for host, gpus in facts.places[one].items() if facts.schedulable[host]]
     one, host, gpus = np.array(places, dtype=np.int64).reshape(len(places), 3).T
     standing, running_at, contract = facts.standing[one], attempts.running_at[one], attempts.contract_seconds[one]
     allocated = is_allocated(standing)

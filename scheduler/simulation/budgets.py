@@ -19,7 +19,6 @@ from scheduler.policy import DAY
 from scheduler.simulation.gate import Gate
 from scheduler.simulation.loop import Loop
 from scheduler.simulation.parts import FOREVER
-from scheduler.simulation.quiet import find_lapse_bound
 from scheduler.simulation.setup import HostChange, Setup
 from scheduler.simulation.tree import list_leaves, list_present_shares
 from scheduler.simulation.work import Attempt, Work
@@ -143,6 +142,7 @@ class Budgets:
         self.steps = sorted({int(at) for at in loop.setup.shares.at if at > 0})
         self.level_from = 0  # from when on shares and capacity have been the same in the whole window
         self.decided_at = 0
+        self.lapse_bound = 0
         self.checked = 0
 
     # ------------------------------------------------ events
@@ -217,20 +217,24 @@ class Budgets:
         if self.steps and (passed := [at for at in self.steps if at <= now]):
             self.level_from = max(self.level_from, passed[-1] + self.policy.lookback_seconds)
         first = self.state.next_attempt
+        self.lapse_bound = self.state.find_lapse_bound()
         events.apply(self.state, decision)
         self._learn(decision, first)
 
     def quiet_until(self) -> int:
-        """Where nothing waits, passes can be left out: the argument stands in `quiet`."""
+        """Passes that can be left out: by the core's own bound, or where nothing waits by that of `quiet`."""
         loop = self.loop
-        if loop.waiting or not self.may_skip:
+        if not self.may_skip:
             return 0
+        rest = self.state.find_rest() - EPOCH
+        if loop.waiting:
+            return max(rest, 0)
         if not loop.attempts:
             return FOREVER
         if loop.holding or self.drained or self.returnable or loop.now < self.level_from:
-            return 0
+            return max(rest, 0)
         step = next((at for at in self.steps if at > self.decided_at), FOREVER)
-        return min(self.decided_at + find_lapse_bound(self.state.list_balances()), step)
+        return max(rest, min(self.decided_at + self.lapse_bound, step))
 
     def _learn(self, decision: Decision, next_attempt: int) -> None:
         loop = self.loop

@@ -50,6 +50,16 @@ class Twins:
         short = decide(self.kept, self.world.policy, waits=False)
         assert short.actions == right.actions
         assert decide(self.kept, self.world.policy) == right
+        if not right.actions:
+            self.rest()
+
+    def rest(self) -> None:
+        """Where the kept state says that nothing can change before some moment, nothing does."""
+        now, until = self.kept.now, self.kept.find_rest()
+        for moment in {now + 1, (now + until) // 2, until - 1} if until > now + 1 else ():
+            later = State(self.kept.to_snapshot())
+            later.now = moment
+            assert decide(later, self.world.policy).actions == ()
 
 
 def live(lab: Lab, history: list[Step], look: list[bool], **policy: Any) -> None:
