@@ -16,8 +16,7 @@ class Shapes:
     """The different (replicas, GPUs per replica) among pending workloads, few as they are."""
 
     def __init__(self, board: Board) -> None:
-        pending = board.facts.pending
-        self._packed = (pending.replicas << 21) | pending.gpus_per_replica
+        self._pending = board.facts.pending
         self.names: list[tuple[int, int]] = []
         self._number: IntArray | None = None
 
@@ -25,14 +24,15 @@ class Shapes:
     def number(self) -> IntArray:
         """For every pending workload: the position of its shape in `names`."""
         if self._number is None:
-            names, self._number = np.unique(self._packed, return_inverse=True)
+            packed = (self._pending.replicas << 21) | self._pending.gpus_per_replica
+            names, self._number = np.unique(packed, return_inverse=True)
             self.names = [(int(name) >> 21, int(name) & ((1 << 21) - 1)) for name in names]
         return self._number
 
     def can_hold(self, room: IntArray) -> BoolArray:
         """For every pending workload: whether hosts with that much room could hold its gang."""
         number = self.number
-        slots = {gpus: int((room // gpus).sum()) for _, gpus in self.names}
+        slots = {gpus: int((room // gpus).sum()) for gpus in {gpus for _, gpus in self.names}}
         fits = np.array([slots[gpus] >= replicas for replicas, gpus in self.names], dtype=bool)
         return fits[number] if len(self.names) else np.zeros(0, dtype=bool)
 

@@ -106,6 +106,8 @@ def _start_reserved(board: Board) -> None:
 
 
 def _walk_free(board: Board, shapes: Shapes) -> None:
+    if not max(board.floor.free, default=0):
+        return
     rows = _choose(find_allowed(board), board, shapes, takeable=False)
     if len(rows):
         FreeTrial(board, gather_pending(board, rows)).run()

@@ -39,12 +39,16 @@ def reserve_for_heads(board: Board, shapes: Shapes) -> None:
     """R12: one reservation for each child of the root, at most as many as the policy says."""
     if board.facts.snapshot.reserved is None or len(board.book.by_zone) >= board.policy.reservations_most:
         return
+    heads = find_heads(board)
+    if not heads.any():
+        return
     sizes = np.where(board.facts.schedulable, board.facts.hosts.gpus, 0)
     taken = {branch_of(board, int(board.facts.pending.project[row])) for row in board.book.by_row}
     projects = range(len(board.tree.leaf_of))
     free = np.array([branch_of(board, project) not in taken for project in projects], dtype=bool)
     open_ = free[board.facts.pending.project]
-    rows = np.flatnonzero(find_heads(board) & shapes.can_hold(sizes) & open_)
+    rows = np.flatnonzero(heads & open_)
+    rows = rows[shapes.can_hold(sizes)[rows]] if len(rows) else rows
     banned = list_banned(board) | board.banned
     if banned:
         rows = rows[~np.isin(board.facts.pending.author[rows], list(banned))]
