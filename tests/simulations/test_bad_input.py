@@ -38,7 +38,8 @@ VALUES = st.recursive(
 )
 PLACES = [
     ("clusters",), ("clusters", 0), ("clusters", 0, "hosts"), ("clusters", 0, "name"), ("clusters", 0, "policy"),
-    ("clusters", 0, "gpus_per_host"), ("projects",), ("projects", 0), ("projects", 0, "path"), ("projects", 0, "from_s"),
+    ("clusters", 0, "gpus_per_host"), ("projects",), ("projects", 0), ("projects", 0, "path"),
+    ("projects", 0, "from_s"),
     ("projects", 0, "share_percent"), ("projects", 0, "burst_gpus"), ("workload",), ("workload", "seed"),
     ("workload", "generator"), ("host_events",), ("host_events", 0), ("host_events", 0, "host"), ("contracts",),
     ("contracts", "debug"), ("contracts", "checkpoint_interval_s"), ("days",), ("warmup_days",), ("anything",),
