@@ -9,6 +9,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from portal.clusters.models import Cluster
+from portal.common.units import HOUR_SECONDS
 from portal.dashboard.chart_data import authors_of, owed_steps
 from portal.dashboard.chart_delivery import owed_and_delivered
 from portal.dashboard.charts import ChartFrame
@@ -84,8 +85,7 @@ def _facts(request: HttpRequest, frame: Frame, span: Span, found: Project) -> _F
         hourly=delivery_by_hour(start=span.start_at, end=span.end_at, attempts=attempts, **known),
         forecast=None if span.fixed else forecast_read(project=found, now=frame.now, **known),
         rows={
-            row.project.pk: row
-            for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now, also=found)
+            row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now, also=found)
         },
     )
 
@@ -106,6 +106,7 @@ def _parts(frame: Frame, span: Span, found: Project, facts: _Facts, charts_at: C
             row=row,
             forecast=facts.forecast,
             charts_at=charts_at if span.fixed else _live(charts_at, frame),
+            step_seconds=max(span.step_seconds, HOUR_SECONDS),
             goes_ahead=not span.fixed,
         ),
         "waits": waits_of(span=span, attempts=facts.attempts, **common),
