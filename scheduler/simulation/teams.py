@@ -88,7 +88,7 @@ EXPERIMENT = JobClass(
     1.0,
     2 * DAY,
     (HALF, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.05, 0.1, 0.25, 0.35, 0.25),
+    (0.05, 0.1, 0.2, 0.35, 0.3),
 )
 TRAINING = JobClass(
     0.42,
@@ -98,7 +98,7 @@ TRAINING = JobClass(
     0.8,
     4 * DAY,
     (HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.05, 0.25, 0.4, 0.3),
+    (0.05, 0.15, 0.4, 0.4),
 )
 LARGE = JobClass(
     0.30,
@@ -108,7 +108,7 @@ LARGE = JobClass(
     0.7,
     5 * DAY,
     (2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.1, 0.4, 0.5),
+    (0.05, 0.35, 0.6),
 )
 CLASSES = (EXPERIMENT, TRAINING, LARGE)
 
