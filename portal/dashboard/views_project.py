@@ -78,15 +78,17 @@ def _facts(request: HttpRequest, frame: Frame, span: Span, found: Project) -> _F
     start = span.start_at if span.fixed else min(span.start_at, lookback_start(cluster=cluster, now=frame.now))
     ledger = window_segments(cluster=cluster, start=start, end=span.end_at)
     attempts = window_attempts(cluster=cluster, start=span.start_at, end=span.end_at)
-    known = {"cluster": cluster, "columns": ledger}
+    forecast = None
+    if not span.fixed:
+        forecast = forecast_read(cluster=cluster, project=found, now=frame.now, columns=ledger)
     return _Facts(
         ledger=ledger,
         attempts=attempts,
-        hourly=delivery_by_hour(start=span.start_at, end=span.end_at, attempts=attempts, **known),
-        forecast=None if span.fixed else forecast_read(project=found, now=frame.now, **known),
-        rows={
-            row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now, also=found)
-        },
+        hourly=delivery_by_hour(
+            cluster=cluster, start=span.start_at, end=span.end_at, columns=ledger, attempts=attempts
+        ),
+        forecast=forecast,
+        rows={row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)},
     )
 
 
