@@ -15,9 +15,7 @@ from portal.simulations.traces.rows import TraceRefused
 from scheduler.simulation.setup import check_setup
 
 CELLS = st.one_of(
-    st.sampled_from(
-        ["", "0", "-1", "nan", "inf", "1e309", "1_0", "0.5", "9" * 40, "a", "p/q", "p//q", "p/p", "٣"]
-    ),
+    st.sampled_from(["", "0", "-1", "nan", "inf", "1e309", "1_0", "0.5", "9" * 40, "a", "p/q", "p//q", "p/p", "٣"]),
     st.integers(-5, 10**6).map(str),
     st.floats(allow_nan=True).map(str),
     st.text(max_size=8),
