@@ -30,6 +30,7 @@ BENCHES = (
     Bench("decide", ("decide_10k", "decide_idle", "decide_100k"), ("--large",), services=False),
     Bench("pass_10k", ("pass_10k", "pass_10k_second")),
     Bench("submit_per_s", ("submit_per_s",)),
+    Bench("page_p95", ("page_p95",)),
     Bench(
         "simulate_philly",
         ("simulate_philly", "simulate_philly_640_fifo", "simulate_philly_320"),

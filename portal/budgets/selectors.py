@@ -153,7 +153,7 @@ def shares_at(*, cluster: Cluster, at: datetime) -> Shares:
     lines: dict[int, Line] = {}
     givers: dict[int, int] = {}
     for project_id, giver_id, share_ppm, burst_gpus in rows.values_list(
-        "project_id", "change__parent", "share_ppm", "burst_gpus"
+        "project_id", "change__parent__pk", "share_ppm", "burst_gpus"
     ):
         lines[project_id] = Line(share_ppm, burst_gpus)
         givers[project_id] = giver_id

@@ -119,7 +119,7 @@ class BudgetChangeSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField()
     created_at = serializers.DateTimeField()
     effective_at = serializers.DateTimeField()
-    state = serializers.ChoiceField(choices=[state.value for state in ChangeState])
+    state = serializers.ChoiceField(choices=[(state.value, state.name) for state in ChangeState])
     undoes = serializers.IntegerField(allow_null=True, help_text="The change that it takes back.")
     withdraws = serializers.IntegerField(allow_null=True, help_text="The planned change that it withdraws.")
     withdrawn_by = serializers.IntegerField(allow_null=True)

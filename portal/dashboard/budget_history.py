@@ -13,6 +13,7 @@ from portal.dashboard.budget_units import percent_text
 from portal.projects.models import Project
 
 MISSING = "no budget"
+MOVES_MOST = 8
 STATE_WORDS = {
     ChangeState.PLANNED: "planned",
     ChangeState.IN_FORCE: "in force",
@@ -40,6 +41,7 @@ class ChangeView:
     change: BudgetChange
     state: ChangeState
     moves: list[Move]
+    more_moves: int
     complaint: str
 
     @property
@@ -59,14 +61,22 @@ class ChangeView:
         return "Withdraw" if self.is_planned else "Undo"
 
 
-def changes_shown(changes: Iterable[BudgetChange], *, at: datetime, project: Project | None = None) -> list[ChangeView]:
-    """The changes in the order given, with all that they moved or only what they moved of one project."""
-    return [change_view(each, at=at) for each in changes_recorded(changes=changes, at=at, project=project)]
+def changes_shown(
+    changes: Iterable[BudgetChange],
+    *,
+    at: datetime,
+    project: Project | None = None,
+    moves_most: int | None = MOVES_MOST,
+) -> list[ChangeView]:
+    """The changes in the order given, with the first of what they moved, or what they moved of one project."""
+    recorded = changes_recorded(changes=changes, at=at, project=project)
+    return [change_view(each, at=at, moves_most=moves_most) for each in recorded]
 
 
-def change_view(recorded: Recorded, *, at: datetime) -> ChangeView:
-    moves = [move_words(move) for move in recorded.moves]
-    return ChangeView(recorded.change, recorded.state, moves, undo_complaint(recorded=recorded, now=at))
+def change_view(recorded: Recorded, *, at: datetime, moves_most: int | None = None) -> ChangeView:
+    moves = [move_words(move) for move in recorded.moves[:moves_most]]
+    more = len(recorded.moves) - len(moves)
+    return ChangeView(recorded.change, recorded.state, moves, more, undo_complaint(recorded=recorded, now=at))
 
 
 def move_words(move: RecordedMove) -> Move:

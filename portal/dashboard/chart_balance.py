@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 
 from portal.common.units import PPM
 from portal.dashboard.chart_axes import moment_words, time_axis
@@ -22,10 +23,11 @@ from portal.dashboard.charts import (
     token,
 )
 
-MEASURE = "Balance at each hour's first pass: quota less usage over the lookback window, in % of the quota"
+MEASURE = (
+    "Balance as the first pass of each step found it: quota less usage over the lookback window, in % of the quota"
+)
 MEASURE_AHEAD = "; from now on a range, its upper edge if nothing more starts, its lower edge if what runs goes on"
 PERCENT = PPM // 100
-GAP_SECONDS = 2 * 3600
 EMPTY = "No pass has found a balance in this range. A project has one while it has a budget."
 QUIET, GOING = "nothing more starts", "what runs goes on"
 
@@ -108,13 +110,15 @@ def _zero(frame: ChartFrame, until: datetime) -> Dict:
 
 
 def _measured_line(known: Sequence[Measured], frame: ChartFrame) -> list[Dict]:
-    """Broken where no pass looked for longer than two hours."""
+    """Broken where no pass looked for twice as long as between most of them."""
+    apart = sorted((after.at - before.at).total_seconds() for before, after in pairwise(known))
+    gap_seconds = 2 * apart[len(apart) // 2] if apart else 0
     x: list[float] = []
     y: list[float | None] = []
     words: list[str] = []
     for each in known:
         at = each.at.timestamp()
-        if x and at - x[-1] > GAP_SECONDS:
+        if x and at - x[-1] > gap_seconds:
             x, y, words = [*x, at], [*y, None], [*words, ""]
         x.append(at)
         y.append((each.balance_ppm or 0) / PERCENT)

@@ -5,11 +5,10 @@ what is measured; the warm-up lies before it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from portal.common.units import DAY_SECONDS, HOUR_SECONDS
 from portal.dashboard.chart_axes import duration_axis
+from portal.dashboard.chart_simulation_series import fragments_chart, gpus_chart, series_chart
 from portal.dashboard.chart_words import count_cell, seconds_cell, text_cell, unknown_cell, wait_words
 from portal.dashboard.charts import (
     Cell,
@@ -17,43 +16,24 @@ from portal.dashboard.charts import (
     Column,
     Dict,
     Table,
-    amount_format,
     axis_base,
     axis_title,
     layout_base,
-    named,
     plain,
     shortened,
     token,
 )
+from portal.dashboard.simulation_shown import SERIES_SHADES, Shown, subtitle_of
 from portal.dashboard.simulation_words import (
     delivery_title,
-    fragments_title,
-    gpus_title,
     percent_text,
-    simulated_words,
     waits_title,
 )
 
 CLASSES = ("debug", "small", "large", "all")
 PERCENTILES = (("p50_s", "p50", "text", "circle"), ("p90_s", "p90", "accent", "diamond"))
 PROJECTS_SHOWN = 40
-SERIES_SHADES = (("accent", "solid"), ("text", "dash"), ("muted", "dot"), ("unallocated", "dashdot"))
 LABEL_MOST = 18
-HOURS_DAY = DAY_SECONDS // HOUR_SECONDS
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A run's report under the name that its chart gives it; "" where it stands alone."""
-
-    label: str
-    report: Mapping[str, Any]
-
-    @property
-    def days_words(self) -> str:
-        """What is measured, in words."""
-        return simulated_words(self.report)
 
 
 def charts_of(shown: Sequence[Shown], *, address: str) -> dict[str, Chart]:
@@ -69,11 +49,6 @@ def charts_of(shown: Sequence[Shown], *, address: str) -> dict[str, Chart]:
             ),
         ]
     return {chart.key: chart for chart in found}
-
-
-def _subtitle(measure: str, shown: Sequence[Shown]) -> str:
-    words = dict.fromkeys(each.days_words for each in shown)
-    return f"{measure} · {'; '.join(words)}"
 
 
 def _name(part: str, each: Shown) -> str:
@@ -93,7 +68,7 @@ def waits_chart(shown: Sequence[Shown], address: str) -> Chart:
     title = waits_title([(each.label, each.report) for each in shown])
     if not rows:
         return Chart(
-            "waits", title, _subtitle(measure, shown), state="empty", note="No workload started.", address=address
+            "waits", title, subtitle_of(measure, shown), state="empty", note="No workload started.", address=address
         )
     longest = max(waits["p90_s"] for _, waits in rows)
     layout = layout_base(
@@ -108,7 +83,7 @@ def waits_chart(shown: Sequence[Shown], address: str) -> Chart:
     return Chart(
         "waits",
         title,
-        _subtitle(measure, shown),
+        subtitle_of(measure, shown),
         [_joins(ends), *(_wait_points(rows, position) for position in range(len(PERCENTILES)))],
         layout,
         _waits_table(rows),
@@ -182,7 +157,7 @@ def delivery_chart(shown: Sequence[Shown], address: str) -> Chart:
     names = _projects_by_delivery(shown)
     if not names:
         note = "No project was owed anything: none asked for work with a minimum runtime under a budget."
-        return Chart("delivery", title, _subtitle(measure, shown), state="empty", note=note, address=address)
+        return Chart("delivery", title, subtitle_of(measure, shown), state="empty", note=note, address=address)
     drawn = names[:PROJECTS_SHOWN]
     top = max(each.report["delivery"].get(name) or 0 for each in shown for name in drawn)
     layout = layout_base(
@@ -196,7 +171,7 @@ def delivery_chart(shown: Sequence[Shown], address: str) -> Chart:
     layout["margin"] = {**layout["margin"], "t": 40 if len(shown) > 1 else 12}
     traces = [_delivery_points(each, position, drawn) for position, each in enumerate(shown)]
     table = _delivery_table(shown, names)
-    chart = Chart("delivery", title, _subtitle(measure, shown), traces, layout, table, address=address)
+    chart = Chart("delivery", title, subtitle_of(measure, shown), traces, layout, table, address=address)
     cut = f"the {PROJECTS_SHOWN} that got least of {len(names)}; the table has all."
     return chart.partial(cut) if len(names) > PROJECTS_SHOWN else chart
 
@@ -265,139 +240,3 @@ def _delivery_cells(shown: Sequence[Shown], name: str) -> list[Cell]:
             count_cell(figures["preemptions"]),
         ]
     return cells
-
-
-def gpus_chart(each: Shown, address: str) -> Chart:
-    """Allocated and unallocated GPUs, stacked, hour by hour."""
-    series = each.report["series"]
-    allocated = [run - free for run, free in zip(series["running_gpus"], series["unallocated_gpus"], strict=True)]
-    bands = [("allocated", "protected", allocated), ("unallocated", "unallocated", series["unallocated_gpus"])]
-    days = days_of(each.report)
-    top = max(series["running_gpus"], default=0)
-    traces = [_band(name, shade, days, values) for name, shade, values in bands]
-    layout = _days_layout(days, top=top, unit="GPUs")
-    ends = [("allocated", "protected", _last(allocated) / 2)]
-    ends.append(("unallocated", "unallocated", _last(allocated) + _last(series["unallocated_gpus"]) / 2))
-    return Chart(
-        "gpus",
-        gpus_title(each.report),
-        _subtitle("GPUs occupied, mean of each hour", [each]),
-        traces,
-        named(layout, ends, top=top),
-        _series_table(days, {name: values for name, _, values in bands}),
-        address=address,
-    )
-
-
-def fragments_chart(each: Shown, address: str) -> Chart:
-    """What capacity is dispersed over: work begun and not ended, what of it waits again, GPUs free in vain."""
-    series = each.report["series"]
-    lines = {
-        "begun, not ended": series["unfinished_started"],
-        "of them waiting again": series["interrupted"],
-        "GPUs free while work waits": series["free_unusable_gpus"],
-    }
-    days = days_of(each.report)
-    return _lines(
-        "fragments",
-        fragments_title(each.report),
-        "Workloads, and GPUs, mean of each hour",
-        [each],
-        days,
-        lines,
-        address,
-    )
-
-
-def series_chart(shown: Sequence[Shown], address: str, *, key: str, field: str, words: str) -> Chart:
-    """One series of each run, over the days that they share."""
-    days = max((days_of(each.report) for each in shown), key=len)
-    lines = {each.label: each.report["series"][field] for each in shown}
-    means = {name: sum(values) / len(values) if values else 0 for name, values in lines.items()}
-    found = ", ".join(f"{name} {mean:,.0f}" for name, mean in means.items())
-    return _lines(key, f"{words} on average: {found}", f"{words}, mean of each hour", shown, days, lines, address)
-
-
-def _lines(
-    key: str,
-    title: str,
-    measure: str,
-    shown: Sequence[Shown],
-    days: Sequence[float],
-    lines: Mapping[str, Sequence[float]],
-    address: str,
-) -> Chart:
-    top = max((value for values in lines.values() for value in values), default=0)
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": plain(name),
-            "x": list(days[: len(values)]),
-            "y": list(values),
-            "line": {"width": 2, "color": token(shade), "dash": dash},
-            "hovertemplate": "day %{x:.1f}: %{y:,.0f}<extra>" + plain(name) + "</extra>",
-        }
-        for (name, values), (shade, dash) in zip(lines.items(), SERIES_SHADES, strict=False)
-    ]
-    layout = {**_days_layout(days, top=top, unit=""), "showlegend": True}
-    layout["margin"] = {**layout["margin"], "t": 44}
-    return Chart(key, title, _subtitle(measure, shown), traces, layout, _series_table(days, lines), address=address)
-
-
-def days_of(report: Mapping[str, Any]) -> list[float]:
-    """The hours of a report's series as days since measuring began; the warm-up is before 0."""
-    return [round(hour / HOURS_DAY - report["warmup_days"], 4) for hour in report["series"]["hour"]]
-
-
-def _band(name: str, shade: str, days: Sequence[float], values: Sequence[float]) -> Dict:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": list(days),
-        "y": list(values),
-        "stackgroup": "standings",
-        "line": {"width": 0, "shape": "hv", "color": token(shade)},
-        "fillcolor": token(shade),
-        "hovertemplate": "day %{x:.1f}: %{y:,.0f} GPUs<extra>" + name + "</extra>",
-    }
-
-
-def _days_layout(days: Sequence[float], *, top: float, unit: str) -> Dict:
-    layout = layout_base(
-        height=280,
-        xaxis=axis_base(title=axis_title("days"), nticks=6, showgrid=False),
-        yaxis=axis_base(title=axis_title(unit), range=[0, top * 1.06 or 1], nticks=6, tickformat=amount_format(top)),
-        hovermode="x",
-    )
-    if days and days[0] < 0:
-        ground = {"fillcolor": token("unavailable"), "line": {"width": 0}, "layer": "below"}
-        layout["shapes"] = [{"type": "rect", "x0": days[0], "x1": 0, "y0": 0, "y1": 1, "yref": "paper", **ground}]
-        layout["annotations"] = [_warmup_words(days[0])]
-    return layout
-
-
-def _warmup_words(first: float) -> Dict:
-    font = {"color": token("muted"), "size": 12}
-    return {"text": "warm-up", "x": first, "xanchor": "left", "y": 1, "yref": "paper", "showarrow": False, "font": font}
-
-
-def _series_table(days: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Table:
-    columns = [Column("day"), *(Column(name) for name in lines)]
-    rows = [
-        [
-            Cell(f"{day:.2f}", day),
-            *(_amount(values[row]) if row < len(values) else unknown_cell() for values in lines.values()),
-        ]
-        for row, day in enumerate(days)
-    ]
-    return Table(columns, rows)
-
-
-def _amount(value: float) -> Cell:
-    return Cell(f"{value:,.1f}", round(value, 3))
-
-
-def _last(values: Sequence[float]) -> float:
-    return values[-1] if values else 0.0

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.utils.functional import cached_property
+from django.utils.safestring import SafeString, mark_safe
 
 from portal.budgets.selectors import NO_BUDGET, Line
 from portal.budgets.services import BURST_GPUS_MAX
@@ -16,6 +18,30 @@ from portal.common.units import PPM
 from portal.dashboard import budget_units
 from portal.dashboard.budget_units import UNIT_SIGNS, UNIT_WORDS, UNITS
 from portal.projects.models import Project
+
+UNIT_CHOICES = [(unit, unit) for unit in ("", *UNITS)]
+
+
+UNIT_CHOICES = [(unit, unit) for unit in ("", *UNITS)]
+
+
+class PlainInput(forms.TextInput):
+    """An input written without a template: a level has seven of them for each child, and may have hundreds."""
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        shown = self.get_context(name, value, attrs)["widget"]
+        given = {} if shown["value"] is None else {"value": shown["value"]}
+        everything = {"type": self.input_type, "name": name, **given, **shown["attrs"]}
+        parts = [f'{key}="{escape(str(text))}"' for key, text in everything.items() if text not in (None, False)]
+        return mark_safe(f"<input {' '.join(parts)}>")  # noqa: S308 - each value is escaped, each key is ours
+
+
+class PlainNumber(PlainInput):
+    input_type = "number"
+
+
+class PlainHidden(PlainInput):
+    input_type = "hidden"
 
 
 @dataclass(frozen=True)
@@ -97,7 +123,7 @@ class LevelForm(forms.Form):
     def _row_add(self, child: Project) -> None:
         line = self.lines[child.pk]
         for unit, text in self._texts(line).items():
-            widget = forms.TextInput(
+            widget = PlainInput(
                 attrs={
                     "class": "form-control num",
                     "inputmode": "decimal",
@@ -121,21 +147,21 @@ class LevelForm(forms.Form):
             max_value=BURST_GPUS_MAX,
             initial=line.burst_gpus,
             label=f"{child.name}, burst cap in GPUs",
-            widget=forms.NumberInput(
+            widget=PlainNumber(
                 attrs={
                     "class": "form-control num",
+                    "min": 0,
+                    "max": BURST_GPUS_MAX,
                     "placeholder": "none",
                     "aria-label": f"{child.name}: burst cap in GPUs",
                 }
             ),
         )
-        self.fields[f"unit_{child.pk}"] = forms.ChoiceField(
-            required=False, choices=[(unit, unit) for unit in ("", *UNITS)], widget=forms.HiddenInput
-        )
+        self.fields[f"unit_{child.pk}"] = forms.ChoiceField(required=False, choices=UNIT_CHOICES, widget=PlainHidden)
         self.fields[f"shown_{child.pk}"] = forms.RegexField(
             rf"^[0-9.]{{1,30}}(\|[0-9.]{{1,30}}){{{len(self.wholes) - 1}}}\|[0-9]{{1,7}}$",
             initial=self.shown_text(child),
-            widget=forms.HiddenInput,
+            widget=PlainHidden,
             error_messages={"required": "The form is incomplete; open it again.", "invalid": "Open the form again."},
         )
 

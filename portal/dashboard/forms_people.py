@@ -31,7 +31,9 @@ class ProjectNewForm(forms.Form):
         help_text="Its part of the path, in addresses and on the command line: letters, digits, - and _.",
         widget=forms.TextInput(attrs=PLAIN),
     )
-    description = forms.CharField(required=False, max_length=10_000, widget=forms.Textarea(attrs={"rows": 3}))
+    description = forms.CharField(
+        required=False, max_length=10_000, widget=forms.Textarea(attrs={"rows": 3, "class": "prose"})
+    )
 
 
 class ProjectRenameForm(ProjectNewForm, VersionedForm):

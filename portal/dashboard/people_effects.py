@@ -79,9 +79,11 @@ def move_effects(*, project: Project, parent: Project, at: datetime) -> list[str
 def archive_effects(*, project: Project, at: datetime) -> list[str]:
     """The project closed."""
     below = subtree_of(project).filter(archived_at=None).count() - 1
-    also = f" and {count_words(below, 'project', 'projects')} below it" if below > 0 else ""
+    who = f"{project.path} takes"
+    if below > 0:
+        who = f"{project.path} and {count_words(below, 'project', 'projects')} below it take"
     return [
-        f"{project.path}{also} takes no more submissions and leaves the lists; its history, charges and people stay.",
+        f"{who} no more submissions and can't be chosen any more; history, charges and people stay.",
         *_budget_effects(project, at, "if it is brought back, it has none until it is granted one."),
         "It can be brought back at any time, with what is archived along with it.",
     ]

@@ -87,10 +87,11 @@ def balance_chart_of(
     row: TreeRow,
     forecast: Forecast | None,
     charts_at: ChartFrame,
+    step_seconds: int,
     goes_ahead: bool,
 ) -> Chart:
     """Balances that passes found in the range, and where they go from now on if the range ends now."""
-    measured = _measured(cluster, found, charts_at)
+    measured = _measured(cluster, found, charts_at, step_seconds)
     if not goes_ahead:
         title = f"{found.name}’s balance in this range, as passes found it"
         return balance_over_time(measured, [], frame=charts_at, title=title, remark="")
@@ -108,7 +109,8 @@ def balance_chart_of(
     return balance_over_time(measured, expected, frame=charts_at, title=title, remark=remark)
 
 
-def _measured(cluster: Cluster, found: Project, charts_at: ChartFrame) -> list[Measured]:
+def _measured(cluster: Cluster, found: Project, charts_at: ChartFrame, step_seconds: int) -> list[Measured]:
+    """The first sample of each step of the range: as many as a chart can hold."""
     samples = BalanceSample.objects.filter(
         cluster=cluster, project=found, at__gte=charts_at.start_at, at__lte=charts_at.end_at
     )

@@ -72,9 +72,7 @@ class ImportForm(forms.Form):
 
     def with_text(self) -> "ImportForm":
         """The same with the file's text in the form, so that it needs no choosing again."""
-        data = self.data.copy()
-        data["text"] = self.cleaned_data.get("text", "")
-        again = ImportForm(data)
+        again = ImportForm({**dict(self.data.items()), "text": self.cleaned_data.get("text", "")})
         again.is_valid()
         return again
 

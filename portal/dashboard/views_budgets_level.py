@@ -24,6 +24,7 @@ from portal.dashboard.project_tree import installed_gpus, standings_at_last_pass
 from portal.dashboard.views_budgets import ancestors, cluster_required
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, user_may, user_require
+from portal.proposals.selectors import proposals_touching
 
 HISTORY_ROWS = 50
 
@@ -109,7 +110,7 @@ def _newest_lines(others: list[ChangeView]) -> Any:
 def changes_after(request: HttpRequest, cluster: Cluster, parent: Project, version: int) -> list[ChangeView]:
     """What others changed of a level since that version, the newest first."""
     since = level_history(cluster=cluster, parent=parent).filter(version__gt=version)
-    return changes_shown(since, at=frame_of(request).now)
+    return changes_shown(since, at=frame_of(request).now, moves_most=None)
 
 
 def _level_page(
@@ -134,6 +135,7 @@ def _level_page(
         "may_edit": user_may(user=person_of(request), action="budgets_edit", project=parent),
         "standings": {child.pk: standings.get((cluster.pk, child.pk)) for child in form.children},
         "parent_gpus": float(gpus),
+        "touching": proposals_touching(user=person_of(request), cluster=cluster, parent=parent),
         "parent_exact": gpus,
         "parent_share": form.wholes.get("cluster", Fraction(0)) / 100,
         "parent_gpus_text": budget_units.decimal_text(gpus, places=2),

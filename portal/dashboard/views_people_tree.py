@@ -31,6 +31,7 @@ class TreeForm:
     """A page with one form: its words, what it would do, and what it does."""
 
     title: str
+    crumb: str
     sub: str
     verb: str
     form: forms.Form
@@ -48,6 +49,7 @@ def project_new(request: PageRequest, path: str) -> HttpResponse:
     parent = _led(request, path)
     tree_form = TreeForm(
         title=f"New project below {parent.path}",
+        crumb="New project",
         sub="A node of the tree: people and budgets of its own, inherited by what is made below it.",
         verb="Make the project",
         form=ProjectNewForm(_data(request)),
@@ -70,6 +72,7 @@ def project_rename(request: PageRequest, path: str) -> HttpResponse:
 
     tree_form = TreeForm(
         title=f"Rename {project.path}",
+        crumb="Rename",
         sub="Name and description are for people; the slug is its part of the path.",
         verb="Save",
         form=ProjectRenameForm(_data(request), initial={**initial, "base_version": project.version}),
@@ -102,6 +105,7 @@ def project_place(request: PageRequest, path: str) -> HttpResponse:
 
     tree_form = TreeForm(
         title=f"Move {project.path}",
+        crumb="Move",
         sub=f"With all below it. It hangs below {project.parent.path} now.",
         verb="Move it",
         form=ProjectMoveForm(_data(request), targets=targets, initial={"base_version": project.version}),
@@ -136,6 +140,7 @@ def project_close(request: PageRequest, path: str) -> HttpResponse:
         raise Refused("The root of the tree can't be archived.")
     tree_form = TreeForm(
         title=f"Archive {project.path}",
+        crumb="Archive",
         sub="It closes, and nothing of it is deleted.",
         verb="Archive it",
         form=VersionedForm(_data(request), initial={"base_version": project.version}),
@@ -156,6 +161,7 @@ def project_open(request: PageRequest, path: str) -> HttpResponse:
     obstacles = [f"{above.path} is archived: bring it back first."] if above and above.archived_at else []
     tree_form = TreeForm(
         title=f"Bring {project.path} back",
+        crumb="Bring back",
         sub="It was archived; it opens again.",
         verb="Bring it back",
         form=VersionedForm(_data(request), initial={"base_version": project.version}),

@@ -9,6 +9,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from portal.clusters.models import Cluster
+from portal.common.units import HOUR_SECONDS
 from portal.dashboard.chart_data import authors_of, owed_steps
 from portal.dashboard.chart_delivery import owed_and_delivered
 from portal.dashboard.charts import ChartFrame
@@ -77,16 +78,17 @@ def _facts(request: HttpRequest, frame: Frame, span: Span, found: Project) -> _F
     start = span.start_at if span.fixed else min(span.start_at, lookback_start(cluster=cluster, now=frame.now))
     ledger = window_segments(cluster=cluster, start=start, end=span.end_at)
     attempts = window_attempts(cluster=cluster, start=span.start_at, end=span.end_at)
-    known = {"cluster": cluster, "columns": ledger}
+    forecast = None
+    if not span.fixed:
+        forecast = forecast_read(cluster=cluster, project=found, now=frame.now, columns=ledger)
     return _Facts(
         ledger=ledger,
         attempts=attempts,
-        hourly=delivery_by_hour(start=span.start_at, end=span.end_at, attempts=attempts, **known),
-        forecast=None if span.fixed else forecast_read(project=found, now=frame.now, **known),
-        rows={
-            row.project.pk: row
-            for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now, also=found)
-        },
+        hourly=delivery_by_hour(
+            cluster=cluster, start=span.start_at, end=span.end_at, columns=ledger, attempts=attempts
+        ),
+        forecast=forecast,
+        rows={row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)},
     )
 
 
@@ -106,6 +108,7 @@ def _parts(frame: Frame, span: Span, found: Project, facts: _Facts, charts_at: C
             row=row,
             forecast=facts.forecast,
             charts_at=charts_at if span.fixed else _live(charts_at, frame),
+            step_seconds=max(span.step_seconds, HOUR_SECONDS),
             goes_ahead=not span.fixed,
         ),
         "waits": waits_of(span=span, attempts=facts.attempts, **common),

@@ -1,6 +1,7 @@
 """Writing a proposal: a new draft, a draft changed, and a rebase by a person who sees base, theirs and mine."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from portal.budgets.selectors import Level, Line, level_at
+from portal.budgets.selectors import Level, Line, level_at, shares_of_cluster
 from portal.clusters.models import Cluster
 from portal.common.errors import CommonsError, Forbidden, NotFound
 from portal.common.units import PPM
@@ -18,7 +19,8 @@ from portal.dashboard.forms import errors_into
 from portal.dashboard.forms_proposals import ProposalForm
 from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import PageRequest, form_page
-from portal.dashboard.proposal_rows import lines_asked, parent_gpus_of
+from portal.dashboard.project_tree import installed_gpus
+from portal.dashboard.proposal_rows import lines_asked
 from portal.dashboard.views_budgets import ancestors, cluster_required
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, user_require
@@ -52,13 +54,14 @@ def proposal_new(request: PageRequest) -> HttpResponse:
     children, level = _children(parent), level_at(cluster=cluster, parent=parent, at=now)
     asked = _requests_open(request, cluster, parent)
     chosen = [each for each in asked if str(each.pk) in request.GET.getlist("request")]
-    gpus = parent_gpus_of(cluster=cluster, parent=parent, at=now)
+    held = _held(cluster, parent, now)
+    gpus = held["parent_gpus"]
     form = ProposalForm(
         request.POST if request.method == "POST" else None,
         children=children,
         lines=level.lines,
         draft=lines_asked(children=children, today=level.lines, requests=chosen, parent_gpus=gpus),
-        parent_gpus=gpus,
+        **held,
         version=level.current_version,
         open_requests=asked,
         said={"requests": [each.pk for each in chosen], "title": chosen[0].title if len(chosen) == 1 else ""},
@@ -97,7 +100,7 @@ def proposal_edited(request: PageRequest, proposal_id: int) -> HttpResponse:
         children=_children(found.parent),
         lines=level.lines,
         draft={row.project.pk: row.draft for row in draft_rows(proposal=found, now=now)},
-        parent_gpus=parent_gpus_of(cluster=found.cluster, parent=found.parent, at=now),
+        **_held(found.cluster, found.parent, now),
         version=found.base_version,
         open_requests=asked,
         said={
@@ -137,7 +140,7 @@ def proposal_rebased(request: PageRequest, proposal_id: int) -> HttpResponse:
         children=_children(found.parent),
         lines={pk: row.newest for pk, row in sides.items()},
         draft={pk: row.merged for pk, row in sides.items()},
-        parent_gpus=parent_gpus_of(cluster=found.cluster, parent=found.parent, at=now),
+        **_held(found.cluster, found.parent, now),
         version=current_version(proposal=found),
         said={"title": found.title, "reason": found.reason, "effective_at": found.effective_at},
     )
@@ -174,6 +177,12 @@ def _may_edit(request: PageRequest, proposal_id: int) -> Proposal:
     found = proposal_visible(user=request.user, proposal_id=proposal_id)
     user_require(user=request.user, action="budgets_edit", project=found.parent)
     return found
+
+
+def _held(cluster: Cluster, parent: Project, at: datetime) -> dict[str, Any]:
+    """What the parent holds of the cluster: as a share, and in GPUs."""
+    share = shares_of_cluster(cluster=cluster, at=at).get(parent.pk, Fraction(0))
+    return {"parent_share": share, "parent_gpus": share * installed_gpus(cluster=cluster)}
 
 
 def _children(parent: Project) -> list[Project]:
@@ -232,7 +241,8 @@ def _totals(form: ProposalForm) -> dict[str, Any]:
     total, gpus = form.total_ppm, form.parent_gpus
     left: Fraction = budget_units.gpus_of_ppm(abs(PPM - total), gpus)
     return {
-        "parent_gpus": float(gpus),
+        "parent_exact": gpus,
+        "parent_share": form.wholes.get("cluster", Fraction(0)) / 100,
         "parent_gpus_text": budget_units.decimal_text(gpus, places=2),
         "total_text": budget_units.percent_text(total),
         "left_text": budget_units.percent_text(abs(PPM - total)),

@@ -24,12 +24,12 @@ from portal.projects.selectors import user_may
 from portal.proposals.models import Proposal, ProposalState
 from portal.proposals.selectors import (
     changes_since,
-    competing,
     current_version,
     may_comment,
     own_refusal,
     projects_led,
     proposal_visible,
+    proposals_touching,
     proposals_visible,
     requests_visible,
 )
@@ -128,8 +128,8 @@ def _forms() -> dict[str, Form]:
 
 def _rivals(request: PageRequest, found: Proposal) -> list[Proposal]:
     """Others for the same level, as far as the person sees them."""
-    rivals = competing(cluster=found.cluster, parent=found.parent, besides=found).values("pk")
-    return list(proposals_visible(user=request.user).filter(pk__in=rivals).order_by("pk"))
+    touching = proposals_touching(user=request.user, cluster=found.cluster, parent=found.parent)
+    return [each for each in touching if each.pk != found.pk]
 
 
 Act = Callable[[PageRequest, Proposal, dict[str, Any]], str]

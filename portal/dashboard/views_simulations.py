@@ -10,11 +10,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.common.errors import Refused
-from portal.dashboard.chart_simulations import Shown, charts_of
+from portal.dashboard.chart_simulations import charts_of
 from portal.dashboard.csv_export import csv_of, csv_response
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import choice, listing_of
 from portal.dashboard.pages import PageRequest, action, page
+from portal.dashboard.simulation_shown import Shown
 from portal.dashboard.simulation_tables import Reading, comparison_table, days_table, figures_of, inputs_of, reading_of
 from portal.dashboard.simulation_words import answer_words
 from portal.simulations.models import RunState, Source

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from portal.common.admin import ReadOnlyAdmin
 from portal.common.services import audit_record
-from portal.projects.models import ApiToken, Membership, Project, User
+from portal.projects.models import ApiToken, FormerPath, Invitation, Membership, Project, User
 
 if TYPE_CHECKING:
     Base = UserAdmin[User]
@@ -63,6 +63,21 @@ class MembershipAdmin(ReadOnlyAdmin):
     list_filter = ("role",)
     list_select_related = ("user", "project")
     search_fields = ("user__username", "project__path")
+
+
+@admin.register(FormerPath)
+class FormerPathAdmin(ReadOnlyAdmin):
+    list_display = ("path", "project", "left_at")
+    list_select_related = ("project",)
+    search_fields = ("path", "project__path")
+
+
+@admin.register(Invitation)
+class InvitationAdmin(ReadOnlyAdmin):
+    list_display = ("label", "project", "role", "invited_by", "created_at", "expires_at", "accepted_by", "revoked_at")
+    list_select_related = ("project", "invited_by", "accepted_by")
+    search_fields = ("label", "project__path")
+    exclude = ("digest",)
 
 
 @admin.register(ApiToken)

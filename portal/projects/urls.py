@@ -2,9 +2,9 @@
 
 from django.urls import path
 
-from portal.projects.apis import ProjectDetail, ProjectList, WhoAmI
-from portal.projects.apis_audit import AuditExport, AuditList
-from portal.projects.apis_people import InvitationList, InvitationRevoke, MembershipDetail, MembershipList
+from portal.projects.apis.audit import AuditExport, AuditList
+from portal.projects.apis.people import InvitationList, InvitationRevoke, MembershipDetail, MembershipList
+from portal.projects.apis.projects import ProjectDetail, ProjectList, WhoAmI
 
 urlpatterns = [
     path("projects/", ProjectList.as_view()),

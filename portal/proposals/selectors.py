@@ -161,6 +161,12 @@ def competing(*, cluster: Cluster, parent: Project, besides: Proposal | None = N
     return rivals if besides is None else rivals.exclude(pk=besides.pk)
 
 
+def proposals_touching(*, user: User, cluster: Cluster, parent: Project) -> list[Proposal]:
+    """Proposals under debate for a level, as far as the person sees them."""
+    seen = proposals_visible(user=user).filter(cluster=cluster, parent=parent, state__in=LIVE_STATES)
+    return list(seen.order_by("pk"))
+
+
 def owners_of(*, proposal: Proposal) -> set[int]:
     """Whose own it is: who wrote it, who set its lines last, and who asked for what it takes up."""
     asked = proposal.requests.values_list("author_id", flat=True)

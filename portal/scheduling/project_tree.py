@@ -132,7 +132,7 @@ def project_archive(*, project: Project, actor: User | None, now: datetime, base
     held.refresh_from_db()
     _budgets_release(held.parent, released, f"{held.path} is archived.", actor, now)
     before = {"archived_at": None}
-    after = {"archived_at": now.isoformat(), "with": [row.path for row in closed if row.pk != held.pk]}
+    after = {"archived_at": now.isoformat(), **_along(held, closed)}
     audit_record(actor=actor, action="project_archive", target=held, before=before, after=after, now=now)
     _passes_request()
     return held
@@ -158,9 +158,15 @@ def project_unarchive(
     Project.objects.bulk_update(rows, ["archived_at", "version"])
     held.refresh_from_db()
     before = {"archived_at": closed_at.isoformat()}
-    after = {"archived_at": None, "with": [row.path for row in rows if row.pk != held.pk]}
+    after = {"archived_at": None, **_along(held, rows)}
     audit_record(actor=actor, action="project_unarchive", target=held, before=before, after=after, now=now)
     return held
+
+
+def _along(project: Project, rows: list[Project]) -> dict[str, list[str]]:
+    """What was archived or brought back together with the project, for the audit log."""
+    paths = [row.path for row in rows if row.pk != project.pk]
+    return {"with": paths} if paths else {}
 
 
 def _tree_held(now: datetime) -> datetime:

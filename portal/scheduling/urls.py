@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from portal.scheduling.apis import BudgetExport, BudgetList
+from portal.scheduling.apis.budgets import BudgetExport, BudgetList
 
 urlpatterns = [
     path("budgets/", BudgetList.as_view()),

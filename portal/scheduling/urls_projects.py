@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from portal.scheduling.apis_projects import ProjectArchive, ProjectMove, ProjectUnarchive
+from portal.scheduling.apis.projects import ProjectArchive, ProjectMove, ProjectUnarchive
 
 urlpatterns = [
     path("projects/<path:reference>/move/", ProjectMove.as_view()),

@@ -1,10 +1,10 @@
 """The generator `research-lab`: a laboratory that always asks for more than there is (SPEC.md section 11).
 
 - A closed loop: each team, outside its idle weeks, keeps GPUs waiting worth 2.5 x its share of the
-  cluster; as soon as a pass has left less, people submit the next jobs of the team's stream at the
-  next point of the grid. What waits again after a preemption counts as waiting. In an idle week
-  (5 % of weeks: conferences, holidays, a deadline behind) a team submits nothing; what it had
-  waiting runs down.
+  cluster; as soon as a pass has left less, by as much as the next job of the team's stream asks
+  for, that job is submitted at the next point of the grid. What waits again after a preemption
+  counts as waiting. In an idle week (6 % of weeks: conferences, holidays, a deadline behind) a team
+  submits nothing; what it had waiting runs down.
 - Debug workloads arrive on their own, at random times in working hours, 9 to 19 h, at weekends at
   45 % of a weekday's rate: a little more than one per GPU and day on average, shared out among the
   teams that are there by their number of users.
@@ -106,7 +106,7 @@ class ResearchLabSource:
         week = now // WEEK
         for number, team in enumerate(self.teams):
             short = self.target[number] - waiting_gpus[team] + waiting_debug[team]
-            if short > 0 and not self.idle[number, week] and self._is_short(number, short):
+            if not self.idle[number, week] and self._is_short(number, short):
                 step = self.setup.pass_interval_seconds
                 self.refill_at = min(self.refill_at, (now // step + 1) * step)
                 return
@@ -125,8 +125,8 @@ class ResearchLabSource:
         return works
 
     def _is_short(self, team: int, short: int) -> bool:
-        """Whether the next job brings the backlog nearer to its target: large gangs overshoot as often as they miss."""
-        return short > 0 and 2 * short >= self.streams[team].peek().gpus
+        """Whether the next job still fits under the target."""
+        return short >= self.streams[team].peek().gpus
 
     def _make(self, number: int, team: int, job: Job, now: int, debug: bool) -> Work:
         contracts, per_host = self.setup.contracts, int(self.setup.hosts.gpus.max())

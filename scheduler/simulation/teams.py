@@ -4,18 +4,19 @@ The numbers, and their reasons:
 
 - Shares: from 14 % to 1 %, 82 % together, falling about geometrically, as team sizes do. The rest
   is what an organisation keeps back; it serves unallocated work.
-- Classes, by GPU-time: experiments 35 %, training 40 %, large 25 %. Published traces of research
+- Classes, by GPU-time: experiments 28 %, training 42 %, large 30 %. Published traces of research
   clusters agree on the shape: nearly all jobs are small, most GPU-time is in few large ones (Jeon
   et al. 2019: 1-GPU jobs are most of the count; Hu et al. 2021: the largest 10 % of jobs hold over
   half of the time). A team never queues a gang larger than its own share of the cluster: it would
-  wait for its budget, not for GPUs. Large gangs a team has no room for become training.
+  wait for its budget, not for GPUs. So small teams run small work, and over all teams experiments
+  come to about 40 %.
 - GPUs: powers of two, as people ask. Experiments 1 to 8, training 8 to 32, large 64 to 256.
-- Durations: log-normal (what is always found), medians 3 h, 12 h and 24 h, cut at 2, 4 and 5 days.
+- Durations: log-normal (what is always found), medians 4 h, 12 h and 24 h, cut at 2, 4 and 5 days.
 - Minimum runtimes: the round numbers that people type, 30 min to 8 h, longer for larger gangs,
   which take longer to load and to save, up to the cap of R14: a longer contract costs its project
   no more than it uses, so people ask for much (Ai2 names the 8 h cap as what its users run into).
   Nobody asks for more than the round number that covers the whole run. A fixed part has 0.
-- Debug: 1 to 8 GPUs, three in five with one, minimum runtimes 2, 5 and 10 min; most end early, none
+- Debug: 1 to 8 GPUs, three in four with one, minimum runtimes 2, 5 and 10 min; most end early, none
   runs longer than twice its minimum runtime.
 - Users: 150, by team in proportion to the root of its share (large budgets are large jobs, not only
   more people); inside a team the k-th most active submits like 1 / k.
@@ -80,38 +81,38 @@ class JobClass:
 
 HALF = 30 * MINUTE
 EXPERIMENT = JobClass(
-    0.35,
+    0.28,
     (1, 2, 4, 8),
     (0.35, 0.2, 0.2, 0.25),
-    3 * HOUR,
+    4 * HOUR,
     1.0,
     2 * DAY,
     (HALF, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.05, 0.15, 0.3, 0.35, 0.15),
+    (0.05, 0.1, 0.2, 0.35, 0.3),
 )
 TRAINING = JobClass(
-    0.40,
+    0.42,
     (8, 16, 32),
     (0.4, 0.35, 0.25),
     12 * HOUR,
     0.8,
     4 * DAY,
     (HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.05, 0.25, 0.4, 0.3),
+    (0.05, 0.15, 0.4, 0.4),
 )
 LARGE = JobClass(
-    0.25,
+    0.30,
     (64, 128, 256),
     (0.6, 0.3, 0.1),
     24 * HOUR,
     0.7,
     5 * DAY,
     (2 * HOUR, 4 * HOUR, 8 * HOUR),
-    (0.1, 0.4, 0.5),
+    (0.05, 0.35, 0.6),
 )
 CLASSES = (EXPERIMENT, TRAINING, LARGE)
 
-DEBUG_GPUS, DEBUG_GPUS_WEIGHT = (1, 2, 4, 8), (0.6, 0.2, 0.1, 0.1)
+DEBUG_GPUS, DEBUG_GPUS_WEIGHT = (1, 2, 4, 8), (0.75, 0.12, 0.08, 0.05)
 DEBUG_CONTRACTS, DEBUG_CONTRACTS_WEIGHT = (2 * MINUTE, 5 * MINUTE, 10 * MINUTE), (0.2, 0.4, 0.4)
 DEBUG_SHORTEST_SECONDS = 20
 URGENT_FRACTION = 0.1

@@ -10,6 +10,7 @@ from django.utils import timezone
 from portal.budgets.models import BudgetChange
 from portal.budgets.selectors import level_at
 from portal.common.units import whole_second
+from portal.dashboard.budget_units import UNITS
 from portal.proposals.models import Comment, GrantRequest, Proposal
 from portal.proposals.services.comments import comment_add
 from portal.proposals.services.decisions import proposal_approve, proposal_reject
@@ -33,10 +34,10 @@ def page(name, *arguments):
 def form_of(scene, percent, *, base=1, **more):
     """What the browser sends of a level: every field as it was shown, and what was typed over it."""
     ids = {child.slug: child.pk for child in scene.lab.children.all()}
-    shown = {"vision": ("20", "12.8", "2150.4"), "nlp": ("30", "19.2", "3225.6")}
+    shown = {"vision": ("20", "20", "12.8", "2150.4"), "nlp": ("30", "30", "19.2", "3225.6")}
     data = {"title": "More for vision", "reason": "It pays.", "base_version": base, "effective_at": "", "save": "1"}
     for slug, texts in shown.items():
-        for unit, text in zip(("percent", "gpus", "hours"), texts, strict=True):
+        for unit, text in zip(UNITS, texts, strict=True):
             data[f"{unit}_{ids[slug]}"] = text
         data[f"burst_{ids[slug]}"] = data[f"unit_{ids[slug]}"] = ""
         data[f"shown_{ids[slug]}"] = "|".join([*texts, f"{texts[0]}0000"])
@@ -443,3 +444,11 @@ def test_an_approved_proposal_keeps_showing_what_it_changed(scene):
     text = client_of(scene.viewer).get(page("proposal", proposal.pk)).text
     for words in ("Before, beside the draft", "+6.4", "<b>Approved</b> by max", "Agreed."):
         assert words in text
+
+
+def test_the_level_of_budgets_says_which_proposals_touch_it(scene):
+    proposal_make(scene)
+    proposal_make(scene, title="Only a draft", opened=False)
+    address = reverse("dashboard:budgets_level", args=["lab"])
+    assert "2 proposals touch this level and become stale" in client_of(scene.mona).get(address).text
+    assert "1 proposal touches this level and becomes stale" in client_of(scene.viewer).get(address).text

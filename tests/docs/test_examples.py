@@ -65,7 +65,13 @@ def shown(value: Any) -> str:
 
 
 def test_the_pages_have_examples() -> None:
-    assert {words[0] for _, words in MANAGED} >= {"cluster_create", "project_create", "host_register", "replay", "simulate"}
+    assert {words[0] for _, words in MANAGED} >= {
+        "cluster_create",
+        "project_create",
+        "host_register",
+        "replay",
+        "simulate",
+    }
     assert {words[0] for _, words in COMMONS} >= {"submit", "why", "logs", "queue"}
 
 

@@ -28,7 +28,7 @@ QUICK = [line for line in COMMANDS if "small_lab" in line or "fifo" in line or "
 
 def test_the_page_has_commands() -> None:
     assert len(QUICK) == 6
-    assert len(COMMANDS) == 9
+    assert len(COMMANDS) == 10
 
 
 @pytest.mark.parametrize("line", QUICK)

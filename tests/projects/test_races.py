@@ -12,6 +12,7 @@ from portal.common.errors import CommonsError, Conflict, Refused
 from portal.projects.models import Membership, Project
 from portal.projects.services import membership_set, project_change, project_create
 from portal.scheduling.project_tree import project_archive, project_move
+from portal.scheduling.round import state_lock
 from portal.workloads.services import workload_submit
 from tests.factories import START, cluster_make, host_make, project_make, user_make
 
@@ -37,15 +38,16 @@ class Other(threading.Thread):
         finally:
             connection.close()
 
-    def wait_until_stopped(self) -> None:
-        """Until they wait for a lock, or have gone through without."""
+    def wait_until_stopped(self) -> bool:
+        """Until they wait for a lock (True), or have gone through without."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while time.monotonic() < deadline and self.is_alive():
             with connection.cursor() as cursor:
                 cursor.execute(WAITING)
                 if cursor.fetchone()[0]:
-                    return
+                    return True
         assert not self.is_alive(), "the other neither waits nor ends"
+        return False
 
 
 def both(first: Callable[[], Any], second: Callable[[], Any]) -> CommonsError | None:
@@ -140,3 +142,16 @@ def test_two_leads_who_remove_each_other_at_once_leave_one() -> None:
     )
     assert isinstance(error, Refused)
     assert list(Membership.objects.values_list("user", flat=True)) == [one.pk]
+
+
+@pytest.mark.parametrize("change", [project_move, project_archive])
+def test_the_tree_does_not_change_under_a_pass(change: Callable[..., Any]) -> None:
+    nlp, vision, cluster = project_make("lab/nlp"), project_make("lab/vision"), cluster_make()
+    wanted = {"parent": vision} if change is project_move else {}
+    other = Other(lambda: change(project=nlp, actor=None, now=START, **wanted))
+    with transaction.atomic():
+        state_lock(cluster)
+        other.start()
+        assert other.wait_until_stopped()
+    other.join(DEADLINE_SECONDS)
+    assert other.error is None

@@ -299,6 +299,7 @@ DONE = {
     "end": "ended",
     "login": "signed in",
 }
+ACTIONS = {"membership_set": "Role set", "project_unarchive": "Project brought back"}
 THINGS = {"grantrequest": "request", "apitoken": "API token", "budgetchange": "", "hostkey": "host key"}
 KINDS = {**THINGS, "budgetchange": "budgets"}
 
@@ -306,6 +307,8 @@ KINDS = {**THINGS, "budgetchange": "budgets"}
 @register.filter
 def action_words(action: str) -> str:
     """`budget_change_create` as what was done: `Budget change created`."""
+    if action in ACTIONS:
+        return ACTIONS[action]
     *what, verb = action.split("_")
     done = DONE.get(verb) or (f"{verb}d" if verb.endswith("e") else f"{verb}ed")
     return " ".join([*what, done]).capitalize().replace("Api ", "API ")

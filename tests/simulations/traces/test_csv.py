@@ -32,6 +32,8 @@ def test_jobs_come_by_submit_time_and_keep_the_files_order_at_one_time() -> None
     assert rows.lines.tolist() == [3, 4, 2]
     assert rows.duration_seconds.tolist() == [70, 80, 60]
     assert [rows.projects[index] for index in rows.project] == ["q", "p", "p"]
+    many = rows_of("".join(f"{number},,p,{number % 3},60,1\n" for number in range(200)))
+    assert many.ids == [str(number) for time in range(3) for number in range(time, 200, 3)]
 
 
 def test_what_the_trace_does_not_say_is_missing() -> None:

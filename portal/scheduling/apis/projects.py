@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from portal.common.apis import body_read, person
 from portal.common.filters import parameters_require_known
-from portal.projects.apis import project_answer
+from portal.projects.apis.projects import project_answer
 from portal.projects.references import project_by_reference, project_of_body
 from portal.projects.serializers import BaseVersionSerializer, ProjectMoveSerializer, ProjectSerializer
 from portal.projects.tree import parent_lead_require
