@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduler.balance import Capacity, Funds, Quota, Tree, build_tree, compute_quotas, prepare_order
+from scheduler.balance import Capacity, Quota, Tree, build_tree, compute_quotas, prepare_order
 from scheduler.bans import list_bans
 from scheduler.book import Book, Kept
 from scheduler.facts import GONE, Facts, find_allocated
+from scheduler.funds import Funds
 from scheduler.limits import Limits
 from scheduler.placement import Floor, Placement
 from scheduler.preemption import Clock, Pool, Victim

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduler.balance import Funds
 from scheduler.bookings import Booking
+from scheduler.funds import Funds
 from scheduler.placement import Floor
 from scheduler.types import Policy
 

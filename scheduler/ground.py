@@ -13,9 +13,6 @@ clock, and always with a half-life, whose weights change every second.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
-from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,10 +23,11 @@ from scheduler.board import Board, find_window, lay_out, list_quotas, open_book
 from scheduler.book import Book
 from scheduler.bookings import Booking, write_bookings
 from scheduler.candidates import find_short
+from scheduler.dues import Dues
 from scheduler.facts import GONE, Facts, read_facts, settle_time
-from scheduler.meters import Meters
+from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Claim, Ledgers
 from scheduler.rest import HORIZON_SECONDS, find_rest, list_drifts
-from scheduler.sums import Sums, count_sums, list_paths
+from scheduler.sums import count_sums
 from scheduler.types import (
     NEVER,
     Attempts,
@@ -40,17 +38,10 @@ from scheduler.types import (
     Placements,
     Policy,
     Snapshot,
-    Standing,
 )
 
 if TYPE_CHECKING:
     from scheduler.state import State
-
-PROTECTED, FUNDED, UNALLOCATED = int(Standing.PROTECTED), int(Standing.FUNDED), int(Standing.UNALLOCATED)
-STOPPING = int(Standing.STOPPING)
-
-CHARGED, FREE = 0, 1
-"""The two ledgers: time that is charged, and unallocated time."""
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
 
@@ -58,37 +49,14 @@ MOST_DEAD = 400
 """Rows of what is over that a steady table may hold beside as many as are alive."""
 
 
-@dataclass(slots=True)
-class Claim:
-    """What one attempt counts for, as of its last change."""
-
-    project: int
-    author: int
-    gpus: int
-    nodes: tuple[int, ...]  # its path, the root included
-    allocated: bool
-    unallocated: bool
-    meter: int  # 0: its open segment is charged, 1: it is unallocated, NEVER: none
-    owes: int  # the ledger to which its unserved minimum runtime belongs, or NEVER
-    contract_seconds: int
-    running_at: int
-    hosts: tuple[int, ...]
-    serving: bool = False  # its minimum runtime runs down now
-
-    def unserved(self, now: int) -> int:
-        """GPU-seconds of its minimum runtime that are still to come."""
-        served = max(now - self.running_at, 0) if self.running_at != NEVER else 0
-        return self.gpus * max(self.contract_seconds - served, 0)
-
-
 class Ground:
     """The kept side of a `State` with steady tables, for one policy."""
 
-    meters: tuple[Meters, Meters]
+    ledgers: Ledgers
+    policy: Policy
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.policy: Policy | None = None
         self.board: Board | None = None
         self.tree: Tree | None = None
         self._dirty: set[int] = set()  # attempts, by row, that are not as the board has them
@@ -131,8 +99,8 @@ class Ground:
     def count_express(self, project: int, gpu_seconds: int) -> None:
         """An express start was decided."""
         if self.tree is not None:
-            self._advance()
-            self._add_express(self.state.now, self._paths[project], gpu_seconds)
+            self.ledgers.advance()
+            self.ledgers.add_express(self.state.now, self.ledgers.paths[project], gpu_seconds)
 
     def count_taker(self, author: int, running_at: int, contract_seconds: int, cancelled: bool) -> None:
         """An attempt that took GPUs has ended."""
@@ -148,60 +116,15 @@ class Ground:
         self.rest_until = 0
         if self.tree is None:
             return
-        self._advance()
-        number = int(self.state.attempts.columns["id"][row])
-        old, new = self.claims.pop(number, None), None if gone else self._make_claim(row)
-        if old is not None:
-            self._dirty_hosts.update(old.hosts)
-        if new is not None:
-            self._dirty_hosts.update(new.hosts)
-            self.claims[number] = new
+        self.ledgers.advance()
+        new = None if gone else self.ledgers.make_claim(row)
+        old = self.ledgers.turn(int(self.state.attempts.columns["id"][row]), new)
+        for claim in (old, new):
+            self._dirty_hosts.update(() if claim is None else claim.hosts)
         self._dirty.add(row)
-        self._remeter(old, new)
-        self._reserve(old, new, number)
-        for claim, sign in ((old, -1), (new, 1)):
-            if claim is not None:
-                self._count_gpus(claim, sign)
         self._replace(row, old, new)
         if new is not None:
-            self._note_due(row)
-
-    def _remeter(self, old: Claim | None, new: Claim | None) -> None:
-        """The open segment: nothing to do where it goes on in the same ledger."""
-        before, after = (NEVER if claim is None else claim.meter for claim in (old, new))
-        if before == after:
-            return
-        if old is not None and before != NEVER:
-            self.meters[before].close(old.nodes, (old.project, old.author), old.gpus)
-        if new is not None and after != NEVER:
-            self.meters[after].open(new.nodes, (new.project, new.author), new.gpus, self.state.now)
-
-    def _reserve(self, old: Claim | None, new: Claim | None, number: int) -> None:
-        """Unserved minimum runtimes."""
-        now = self.state.now
-        if old is not None and old.owes != NEVER:
-            ledger, key = self.meters[old.owes], (old.project, old.author)
-            ledger.add(old.nodes, key, -old.unserved(now))
-            if old.serving:
-                ledger.turn(old.nodes, key, old.gpus, now)
-        if new is not None and new.owes != NEVER:
-            self.meters[new.owes].add(new.nodes, (new.project, new.author), new.unserved(now))
-            self._serve(number, new)
-
-    def _serve(self, number: int, claim: Claim) -> None:
-        """What runs serves its minimum runtime, second by second, until its end."""
-        end = claim.running_at + claim.contract_seconds
-        if claim.running_at != NEVER and end > self.state.now:
-            claim.serving = True
-            self.meters[claim.owes].turn(claim.nodes, (claim.project, claim.author), -claim.gpus, self.state.now)
-            heappush(self._ends, (end, number))
-
-    def _count_gpus(self, claim: Claim, sign: int) -> None:
-        if claim.allocated:
-            for node in claim.nodes[1:]:
-                self.allocated[node] += sign * claim.gpus
-        if claim.unallocated:
-            self.unallocated_gpus[claim.project] += sign * claim.gpus
+            self._dues.note(row)
 
     def _replace(self, row: int, old: Claim | None, new: Claim | None) -> None:
         for host in old.hosts if old is not None else ():
@@ -217,68 +140,16 @@ class Ground:
         gpus = int(columns["gpus_per_replica"][row])
         return {host: count * gpus for host, count in self.state.places[int(columns["id"][row])].items()}
 
-    def _make_claim(self, row: int) -> Claim:
-        columns = self.state.attempts.columns
-        standing, started = int(columns["standing"][row]), int(columns["segment_at"][row]) != NEVER
-        allocated, unallocated = standing in (PROTECTED, FUNDED), standing == UNALLOCATED
-        project = int(columns["project"][row])
-        return Claim(
-            project=project,
-            author=int(columns["author"][row]),
-            gpus=int(columns["replicas"][row]) * int(columns["gpus_per_replica"][row]),
-            nodes=self._paths[project],
-            allocated=allocated,
-            unallocated=unallocated,
-            meter=NEVER if not started else CHARGED if allocated else FREE if unallocated else NEVER,
-            owes=CHARGED if standing == PROTECTED else FREE if unallocated else NEVER,
-            contract_seconds=int(columns["contract_seconds"][row]),
-            running_at=int(columns["running_at"][row]),
-            hosts=tuple(self.state.places[int(columns["id"][row])]),
-        )
-
-    def _note_due(self, row: int) -> None:
-        """When time alone may end the attempt, or its contract."""
-        moment = self._find_due(row)
-        if moment != NEVER:
-            heappush(self._due, (moment, int(self.state.attempts.columns["id"][row])))
-
-    def _find_due(self, row: int) -> int:
-        columns, policy = self.state.attempts.columns, self.policy
-        assert policy is not None  # noqa: S101 - set at the first decision
-        standing = int(columns["standing"][row])
-        if standing == STOPPING:
-            stopping = int(columns["stopping_at"][row])
-            return (
-                stopping + int(columns["grace_seconds"][row]) + policy.silence_seconds if stopping != NEVER else NEVER
-            )
-        if int(columns["segments_at"][row]) == NEVER:
-            return NEVER
-        if int(columns["running_at"][row]) == NEVER:
-            return int(columns["segments_at"][row]) + policy.start_limit_seconds
-        ends_at = int(columns["running_at"][row]) + int(columns["contract_seconds"][row])
-        return ends_at if standing == PROTECTED else NEVER
-
-    def _is_due(self) -> bool:
-        """Whether time alone has something to do."""
-        rows, due = self.state.attempts.row_of, self._due
-        assert rows is not None  # noqa: S101 - the tables are steady
-        while due and due[0][0] <= self.state.now:
-            row = rows.get(due[0][1])
-            if row is not None and self._find_due(row) == due[0][0]:
-                return True
-            heappop(due)
-        return False
-
     def rest(self, board: Board, acted: bool) -> None:
         """After a decision: until when the next ones would do nothing, if it did nothing."""
         self.rest_until = 0
         if acted or board is not self.board or board.facts.held.any() or self.state.draining:
             return
-        due = [self._due[0][0]] if self._due else []
-        if self._express_out and find_short(board).any():
-            due.append(self._express_out[0][0] + self.meters[0].window_seconds)
+        due = self._dues.list_next()
+        if self.ledgers.express_out and find_short(board).any():
+            due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
         due += [until for until in self._bans.until.values() if until > self.state.now]
-        rates = self.meters[CHARGED].find_rates(self.state.now + HORIZON_SECONDS)
+        rates = self.ledgers.meters[CHARGED].find_rates(self.state.now + HORIZON_SECONDS)
         drift = list_drifts(board, rates, self._find_quota_gpus(board))
         self.rest_until = min([find_rest(board, drift), self._known_until, *due])
 
@@ -291,31 +162,6 @@ class Ground:
         known = self.state.capacity["gpus"]
         return 4 * int(known.max(initial=0) - known.min(initial=0))
 
-    # ------------------------------------------------ time
-
-    def _advance(self) -> None:
-        now = self.state.now
-        if now <= self.meters[0].now:
-            return
-        for ledger in self.meters:
-            ledger.advance(now)
-        while self._ends and self._ends[0][0] <= now:
-            end, number = heappop(self._ends)
-            claim = self.claims.get(number)
-            if claim is not None and claim.serving and claim.running_at + claim.contract_seconds == end:
-                claim.serving = False
-                self.meters[claim.owes].turn(claim.nodes, (claim.project, claim.author), claim.gpus, end)
-        since = now - self.meters[0].window_seconds
-        while self._express_out and self._express_out[0][0] < since:
-            _, nodes, gpu_seconds = self._express_out.popleft()
-            for node in nodes:
-                self.express[node] -= gpu_seconds
-
-    def _add_express(self, at: int, nodes: tuple[int, ...], gpu_seconds: int) -> None:
-        self._express_out.append((at, nodes, gpu_seconds))
-        for node in nodes:
-            self.express[node] += gpu_seconds
-
     # ------------------------------------------------ opening a board
 
     def begin(self, policy: Policy, whole: bool = True) -> Board:
@@ -326,13 +172,13 @@ class Ground:
         state = self.state
         if self._must_restart(policy):
             self._restart(policy)
-        self._advance()
-        if len(state.attempts.dead) + len(state.pending.dead) > MOST_DEAD + len(self.claims):
+        self.ledgers.advance()
+        if len(state.attempts.dead) + len(state.pending.dead) > MOST_DEAD + len(self.ledgers.claims):
             self._compact()
         if whole or self._rebook or state.draining or self.board is None:
             self._snapshot = None
         facts = self._read()
-        if self.board is None or self._is_due() or facts.held.any() or state.draining:
+        if self.board is None or self._dues.is_due() or facts.held.any() or state.draining:
             if self.board is None or state.draining:
                 self._read_places(facts)
             settle_time(facts)
@@ -345,7 +191,7 @@ class Ground:
         elif self.board is None:
             board = self._lay_out(facts)
         else:
-            board = self._clear(facts)
+            board = self._clear(self.board, facts)
         return board
 
     def _must_restart(self, policy: Policy) -> bool:
@@ -353,7 +199,7 @@ class Ground:
         if self.tree is None or policy.half_life_seconds is not None or policy != self.policy:
             return True
         known = (id(state.projects), id(state.shares))
-        return self._sources != known or state.now < self.meters[0].now or state.now >= self._known_until
+        return self._sources != known or state.now < self.ledgers.meters[0].now or state.now >= self._known_until
 
     def _restart(self, policy: Policy) -> None:
         """Count everything from the tables."""
@@ -361,7 +207,6 @@ class Ground:
         self.policy, self.board, self._rebook = policy, None, True
         self._sources = (id(state.projects), id(state.shares))
         self.tree = tree = build_tree(state.projects, state.shares)
-        self._paths = [(tree.root, *path) for path in tree.path_of]
         later = [at for steps in (*tree.steps, *tree.burst_steps) for at, _ in steps if at > state.now]
         self._known_until = min(later, default=1 << 62)
         state.forget_old(policy)
@@ -370,13 +215,10 @@ class Ground:
         facts = self._read()
         self._read_places(facts)
         sums = count_sums(facts, tree, find_window(state.now, policy))
-        self.allocated, self.unallocated_gpus, self.express = (
-            sums.allocated,
-            sums.unallocated_gpus,
-            [0] * len(tree.parent),
-        )
-        self._count_meters(facts)
-        self._count_express(facts)
+        self.ledgers = Ledgers(state, policy, tree, facts, sums)
+        self._dues = Dues(state, policy)
+        for row in range(state.attempts.count):
+            self._dues.note(row)
         self._bans = list_bans(state.takers.to_record(), policy)
         self._keeps = policy.half_life_seconds is None and not self._is_ahead()
 
@@ -386,49 +228,6 @@ class Ground:
         columns = [state.attempts[name] for name in ("segment_at", "running_at", "decided_at")]
         columns += [table["end_at"] for table in (state.charged, state.unallocated)] + [state.express["decided_at"]]
         return any(int(column.max(initial=NEVER)) > now for column in columns)
-
-    def _count_meters(self, facts: Facts) -> None:
-        """The two ledgers, without and then with what is unserved, and their rates."""
-        state, policy, tree = self.state, self.policy, self.tree
-        assert policy is not None and tree is not None  # noqa: S101 - set by the caller
-        paths, since = list_paths(facts.snapshot, tree), state.now - policy.lookback_seconds
-        index = {int(project): number for number, project in enumerate(state.projects.id)}
-        self.meters = (
-            Meters(len(tree.parent), policy.lookback_seconds),
-            Meters(len(tree.parent), policy.lookback_seconds),
-        )
-        for ledger, table in zip(self.meters, (state.charged, state.unallocated), strict=True):
-            ledger.now = state.now
-            columns = (table["path"], table["author"], table["start_at"], table["end_at"], table["gpus"])
-            for number, author, start, end, gpus in zip(*(column.tolist() for column in columns), strict=True):
-                first, last = max(start, since), min(end, state.now)
-                if last > first:
-                    whole = state.paths[number]
-                    key = (index.get(whole[-1], NEVER) if whole else NEVER, author)
-                    ledger.add(paths[number], key, gpus * (last - first))
-                    ledger.leave(paths[number], key, gpus, first)
-                    ledger.leave(paths[number], key, -gpus, last)
-            ledger.flow()
-        self.claims: dict[int, Claim] = {}
-        self._ends: list[tuple[int, int]] = []  # (end of a contract, attempt id)
-        self._due: list[tuple[int, int]] = []  # (when time alone may end or mature it, attempt id)
-        for number, row in (state.attempts.row_of or {}).items():
-            claim = self.claims[number] = self._make_claim(row)
-            if claim.meter != NEVER:
-                at = min(max(int(facts.attempts.segment_at[row]), since), state.now)
-                self.meters[claim.meter].open(claim.nodes, (claim.project, claim.author), claim.gpus, at)
-            self._reserve(None, claim, number)
-            self._note_due(row)
-        for ledger in self.meters:
-            ledger.flow()
-
-    def _count_express(self, facts: Facts) -> None:
-        assert self.tree is not None  # noqa: S101 - set by the caller
-        self._express_out: deque[tuple[int, tuple[int, ...], int]] = deque()
-        paths, starts = list_paths(facts.snapshot, self.tree), self.state.express
-        columns = (starts["decided_at"], starts["path"], starts["gpu_seconds"])
-        for at, path, amount in sorted(zip(*(column.tolist() for column in columns), strict=True)):
-            self._add_express(at, paths[path], amount)
 
     def _compact(self) -> None:
         """Rows get new places: the board is laid out anew."""
@@ -448,7 +247,6 @@ class Ground:
     def _read(self) -> Facts:
         """The steady tables as a decision reads them, without a copy where nothing writes."""
         state, policy = self.state, self.policy
-        assert policy is not None  # noqa: S101 - set by the caller
         attempts, pending = state.attempts.view(), state.pending.view()
         hosts = state.hosts.view()
         standing = attempts.standing.copy()
@@ -506,34 +304,22 @@ class Ground:
         columns = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
         facts.place_attempt, facts.place_host, facts.place_gpus = (columns[:, number].copy() for number in range(3))
 
-    def _sums(self) -> Sums:
-        return Sums(
-            usage=list(self.meters[CHARGED].level),
-            unallocated_usage=list(self.meters[FREE].level),
-            allocated=list(self.allocated),
-            unallocated_gpus=list(self.unallocated_gpus),
-            express=list(self.express),
-            author_usage=self.meters[CHARGED],
-        )
-
     def _lay_out(self, facts: Facts) -> Board:
         """A board from the kept sums; from now on it is kept, too."""
-        self.board = board = lay_out(facts, self._sums(), self.tree, self._over[: len(facts.pending.id)].copy())
+        self.board = board = lay_out(facts, self.ledgers.sums(), self.tree, self._over[: len(facts.pending.id)].copy())
         self._quotas_at = self.state.now
         board.pool.touched.clear()
         board.floor.touched.clear()
-        self._dirty = {self._row_of(action) for action in facts.actions if isinstance(action, Mature)}
+        self._dirty = {
+            self.state.attempts.find("id", action.attempt) for action in facts.actions if isinstance(action, Mature)
+        }
         self._dirty_hosts = set()
         self._rebook = True
         return board
 
-    def _row_of(self, action: Mature) -> int:
-        return self.state.attempts.find("id", action.attempt)
-
-    def _clear(self, facts: Facts) -> Board:
+    def _clear(self, board: Board, facts: Facts) -> Board:
         """The last decision's board, made to say what the state says now."""
-        board, sums = self.board, self._sums()
-        assert board is not None and self.policy is not None  # noqa: S101 - said by the caller
+        sums = self.ledgers.sums()
         board.facts, board.now = facts, self.state.now
         board.window = find_window(self.state.now, self.policy)
         board.unallocated_usage, board.unallocated_gpus = sums.unallocated_usage, sums.unallocated_gpus
@@ -556,7 +342,7 @@ class Ground:
         """Whether quotas are what they were: neither shares nor capacity have changed since a window before then."""
         past = bisect_right(tree.changes, self.state.now)
         latest = max(int(self.state.capacity["at"].max(initial=NEVER)), tree.changes[past - 1] if past else NEVER)
-        if latest <= self._quotas_at - self.meters[0].window_seconds:
+        if latest <= self._quotas_at - self.ledgers.meters[0].window_seconds:
             return True
         self._quotas_at = self.state.now
         return False
@@ -567,7 +353,9 @@ class Ground:
         pending = board.facts.pending
         largest = int((pending.replicas * pending.gpus_per_replica).max(initial=0))
         pool.tables.largest_gpus = max(pool.tables.largest_gpus, largest)
-        matured = {self._row_of(action) for action in board.actions if isinstance(action, Mature)}
+        matured = {
+            self.state.attempts.find("id", action.attempt) for action in board.actions if isinstance(action, Mature)
+        }
         rows = self._dirty | pool.touched | matured
         for row in sorted(rows):
             if row in pool.victims:
@@ -607,7 +395,6 @@ class Ground:
     def _clear_book(self, board: Board) -> None:
         if not (self._rebook or board.book.touched):
             return
-        assert self.policy is not None  # noqa: S101 - said by the caller
         for host in board.book.list_hosts():
             board.floor.set_zone(host, 0)
         board.funds.unreserve()

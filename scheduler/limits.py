@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.balance import Funds
+from scheduler.funds import Funds
 from scheduler.types import NEVER
 
 ENDLESS = 1 << 62

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.balance import Funds, Tree, prepare_order
+from scheduler.balance import Tree, prepare_order
+from scheduler.funds import Funds
 from scheduler.types import Standing
 from scheduler.usage import Window, clip_rows, sum_groups, weigh_until
 from tests.scheduler.published_vectors import VECTORS

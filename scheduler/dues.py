@@ -1,0 +1,55 @@
+"""When time alone has something to do to an attempt: end what doesn't start or stop, mature a contract (R4, R11)."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from scheduler.types import NEVER, Policy, Standing
+
+if TYPE_CHECKING:
+    from scheduler.state import State
+
+PROTECTED, STOPPING = int(Standing.PROTECTED), int(Standing.STOPPING)
+
+
+class Dues:
+    """The next such moment of every attempt of a kept state; what is void is passed over."""
+
+    def __init__(self, state: State, policy: Policy) -> None:
+        self.state, self.policy = state, policy
+        self._heap: list[tuple[int, int]] = []  # (moment, attempt id)
+
+    def note(self, row: int) -> None:
+        """Something about the attempt has changed."""
+        moment = self._find(row)
+        if moment != NEVER:
+            heappush(self._heap, (moment, int(self.state.attempts.columns["id"][row])))
+
+    def is_due(self) -> bool:
+        """Whether time alone has something to do now."""
+        rows, heap = self.state.attempts.row_of or {}, self._heap
+        while heap and heap[0][0] <= self.state.now:
+            row = rows.get(heap[0][1])
+            if row is not None and self._find(row) == heap[0][0]:
+                return True
+            heappop(heap)
+        return False
+
+    def list_next(self) -> list[int]:
+        """No attempt is due before this moment; nothing if none ever is."""
+        return [self._heap[0][0]] if self._heap else []
+
+    def _find(self, row: int) -> int:
+        columns, policy = self.state.attempts.columns, self.policy
+        standing = int(columns["standing"][row])
+        if standing == STOPPING:
+            stopping = int(columns["stopping_at"][row])
+            gone_at = stopping + int(columns["grace_seconds"][row]) + policy.silence_seconds
+            return gone_at if stopping != NEVER else NEVER
+        if int(columns["segments_at"][row]) == NEVER:
+            return NEVER
+        if int(columns["running_at"][row]) == NEVER:
+            return int(columns["segments_at"][row]) + policy.start_limit_seconds
+        ends_at = int(columns["running_at"][row]) + int(columns["contract_seconds"][row])
+        return ends_at if standing == PROTECTED else NEVER

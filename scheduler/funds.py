@@ -1,0 +1,196 @@
+"""What every node may still be charged: the tests of R5 to R7 and R9 (c), as whole-number limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scheduler.balance import Quota, Tree, list_present_shares, prepare_order, value_at
+from scheduler.types import NEVER, PPM, Code, Policy
+
+
+@dataclass(slots=True)
+class Funds:
+    """What every node may still be charged, as whole-number limits on its usage.
+
+    A node is *never funded* when it has no share now or its quota is 0: all limits are -1,
+    so every test against them fails and it sorts last (R2).
+    """
+
+    tree: Tree
+    quotas: list[Quota]
+    usage: list[int]  # U: charged in the window plus unserved minimum runtimes, GPU-seconds
+    allocated: list[int]  # GPUs running or held as protected or funded
+    express: list[int]  # express GPU-seconds of the window
+    shares: list[int] = field(default_factory=list)  # of the cluster now, see list_present_shares
+    never: list[bool] = field(default_factory=list)
+    positive_limit: list[int] = field(default_factory=list)  # balance > 0  <=>  U <= limit
+    return_limit: list[int] = field(default_factory=list)  # balance > margin  <=>  U <= limit
+    contract_limit: list[int] = field(default_factory=list)  # balance >= -1 (policy)  <=>  U <= limit
+    express_limit: list[int] = field(default_factory=list)  # express starts within share  <=>  E <= limit
+    burst: list[int] = field(default_factory=list)  # cap in GPUs, NEVER: none
+    order_unit: list[int] = field(default_factory=list)
+    order_weight: list[int] = field(default_factory=list)
+    reserved: list[int] = field(default_factory=list)  # contracts of reservations, GPU-seconds (R12)
+    reserved_gpus: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by node: (from when, GPUs)
+    ratio: list[float] = field(default_factory=list)  # usage / quota, nearly: what plainly differs needs no exact test
+    asked: set[tuple[int, int]] = field(default_factory=set)  # (node, charge) that were compared with their siblings
+    version: int = 0  # counts the changes
+    told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
+
+    def set_limits(self, now: int, policy: Policy) -> None:
+        """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
+        self.shares = list_present_shares(self.tree, now)
+        self.reserved = self.reserved or [0] * len(self.quotas)
+        self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
+        for known in (self.never, self.positive_limit, self.return_limit, self.contract_limit, self.express_limit):
+            known.clear()
+        for node, (top, bottom) in enumerate(self.quotas):
+            never = top == 0 or self.shares[node] == 0
+            self.never.append(never)
+            self.positive_limit.append(-1 if never else _below(top, bottom))
+            self.return_limit.append(-1 if never else _below((PPM - policy.return_margin_ppm) * top, PPM * bottom))
+            self.contract_limit.append(-1 if never else (PPM + policy.overdraw_limit_ppm) * top // (PPM * bottom))
+            self.express_limit.append(-1 if never else policy.express_share_ppm * top // (PPM * bottom))
+        self.ratio = [
+            math.inf if never else self._near(node, self.usage[node]) for node, never in enumerate(self.never)
+        ]
+        weights = [0 if never else top for never, (top, _) in zip(self.never, self.quotas, strict=True)]
+        self.order_unit, self.order_weight = prepare_order(self.tree, weights)
+
+    def recount(self) -> None:
+        """Usage is given anew."""
+        self.version += 1
+        self.ratio = [
+            math.inf if never else self._near(node, used)
+            for node, (never, used) in enumerate(zip(self.never, self.usage, strict=True))
+        ]
+
+    def order_key(self, node: int) -> tuple[int, int]:
+        """Sorts siblings by balance, highest first: equal keys are exactly equal balances."""
+        weight = self.order_weight[node]
+        return (0, self.usage[node] * self.order_unit[node] // weight) if weight else (1, 0)
+
+    def charge(self, path: Sequence[int], gpu_seconds: int, gpus: int) -> None:
+        """Balances follow a start or a return; negative numbers take it back."""
+        self.version += 1
+        for node in path:
+            self.usage[node] += gpu_seconds
+            self.allocated[node] += gpus
+            if not self.never[node]:
+                self.ratio[node] = self._near(node, self.usage[node])
+
+    def count_express(self, path: Sequence[int], gpu_seconds: int) -> None:
+        """An express start uses up part of the express share of its path."""
+        self.version += 1
+        for node in path:
+            self.express[node] += gpu_seconds
+
+    def reserve(self, path: Sequence[int], contract: int, gpus: int, at: int, sign: int = 1) -> None:
+        """R12: a reservation's contract counts in R7's tests of others, its GPUs under the caps from its time on."""
+        self.version += 1
+        for node in path:
+            self.reserved[node] += sign * contract
+            if sign > 0:
+                self.reserved_gpus.setdefault(node, []).append((at, gpus))
+            else:
+                self.reserved_gpus[node].remove((at, gpus))
+
+    def unreserve(self) -> None:
+        """No reservation counts any longer."""
+        self.version += 1
+        self.reserved = [0] * len(self.quotas)
+        self.reserved_gpus.clear()
+
+    def find_lack(self, node: int, gpus: int, ends_at: int) -> int:
+        """GPUs that lack under the node's burst cap, for work whose minimum runtime ends then; 0: none."""
+        if self.burst[node] == NEVER:
+            return 0
+        soon = sum(count for at, count in self.reserved_gpus.get(node, ()) if at < ends_at)
+        return max(self.allocated[node] + gpus + soon - self.burst[node], 0)
+
+    def find_obstacle(self, path: Sequence[int], gpus: int, contract: int, ends_at: int) -> tuple[int, Code] | None:
+        """The first node, top down, for which R7 does not fund a start of `contract` GPU-seconds."""
+        for node in path:
+            if self.never[node]:
+                return node, Code.NO_BUDGET
+            if self.usage[node] + self.reserved[node] > self.positive_limit[node]:
+                return node, Code.UNFUNDED
+        for node in path:
+            if self.find_lack(node, gpus, ends_at):
+                return node, Code.BURST_CAP
+            if self.usage[node] + self.reserved[node] + contract > self.contract_limit[node]:
+                return node, Code.CONTRACT_OVER_BALANCE
+        return None
+
+    def can_fund(self, path: Sequence[int], gpus: int, contract: int, ends_at: int) -> bool:
+        """R7 for a start: balance above 0, burst room, no balance below the overdraw limit."""
+        return self.find_obstacle(path, gpus, contract, ends_at) is None
+
+    def can_return(self, path: Sequence[int], gpus: int, remainder: int, ends_at: int) -> bool:
+        """R6 for a return: balance above the margin, and R7 funds what is left of the contract."""
+        for node in path:
+            if self.usage[node] + self.reserved[node] > self.return_limit[node]:
+                return False
+        return self.can_fund(path, gpus, remainder, ends_at)
+
+    def can_express(self, path: Sequence[int], gpus: int, counted: int, ends_at: int) -> bool:
+        """R7, express: whatever the balance, under burst caps, within the express share."""
+        for node in path:
+            if self.express[node] + counted > self.express_limit[node] or self.find_lack(node, gpus, ends_at):
+                return False
+        return True
+
+    def leads(self, node: int, charge: int, other: int, margin_ppm: int) -> bool:
+        """R9 (c): charged for `charge` GPU-seconds more, `node` still has the higher balance by the margin.
+
+        Exact: U'/Q' - (U + charge)/Q >= margin, on whole numbers. Who is never funded never leads,
+        and is led by everybody else.
+        """
+        if self.never[node] or self.never[other]:
+            return not self.never[node]
+        top, bottom = self.quotas[node]
+        other_top, other_bottom = self.quotas[other]
+        exact = self.usage[other] * other_bottom * top - (self.usage[node] + charge) * bottom * other_top
+        return PPM * exact >= margin_ppm * top * other_top
+
+    def list_led(self, node: int, charge: int, others: Sequence[int], margin_ppm: int) -> list[int]:
+        """Those of the others that the node leads; only ratios too near to tell apart are compared exactly."""
+        if self.never[node]:
+            return []
+        self.asked.add((node, charge))
+        least = self._near(node, self.usage[node] + charge) + margin_ppm / PPM
+        slack, ratio = NEAR * (2 * least + 1), self.ratio
+        low, high = least - slack, least + slack
+        return [
+            other
+            for other in others
+            if ratio[other] >= low
+            and other != node
+            and (ratio[other] > high or self.leads(node, charge, other, margin_ppm))
+        ]
+
+    def _near(self, node: int, used: int) -> float:
+        top, bottom = self.quotas[node]
+        return used * bottom / top
+
+    def balance_ppm(self, node: int) -> int | None:
+        """Balance b = (Q - U) / Q in ppm, rounded down; None: never funded."""
+        if self.never[node]:
+            return None
+        used, known = self.told.get(node, (-1, 0))
+        if used != self.usage[node]:
+            top, bottom = self.quotas[node]
+            known = (top - self.usage[node] * bottom) * PPM // top
+            self.told[node] = self.usage[node], known
+        return known
+
+
+NEAR = 1e-9
+"""Ratios that differ by more than this, relatively, differ; nearer ones are compared exactly."""
+
+
+def _below(top: int, bottom: int) -> int:
+    """The largest whole number strictly below top / bottom."""
+    return -(-top // bottom) - 1
