@@ -54,6 +54,11 @@ class SimulationForm(forms.Form):
     min_runtime_max = DurationField(
         label="Cap on minimum runtime", help_text="Longer minimum runtimes are cut to it (R14)."
     )
+    partitions = forms.BooleanField(
+        required=False,
+        label="Static partitions instead of shares",
+        help_text="Each project below the root has GPUs of its own, as many as its share, and nobody else's.",
+    )
     hosts = forms.IntegerField(min_value=1, max_value=HOSTS_MAX, help_text="More are of the kind that most are.")
     project_limit = forms.IntegerField(
         min_value=1,
@@ -86,6 +91,8 @@ class SimulationForm(forms.Form):
         {Source.HISTORY: self._history, Source.TRACE: self._trace, Source.GENERATOR: self._generator}[Source(source)](
             traces
         )
+        if source == Source.GENERATOR:
+            del self.fields["partitions"]  # it makes its work for one cluster
         if source != Source.TRACE:
             for project in self.projects:
                 self._row_add(project)

@@ -13,6 +13,7 @@ from portal.dashboard.forms_simulations import SCHEDULERS, SimulationForm
 from portal.dashboard.ranges import zone
 from portal.simulations.editing import Edits, Scenario, hosts_of, scenario_edited, share_line
 from portal.simulations.models import Source
+from portal.simulations.partitions import NOTE, partitioned
 from portal.simulations.portal_scenario import history_known, scenario_of_history, scenario_of_now
 
 History = tuple[datetime, datetime]
@@ -39,7 +40,10 @@ def wanted_of(form: SimulationForm, *, cluster: Cluster, now: datetime) -> Wante
     else:
         base = _base_of_now(form, cluster, now)
     edits, changes = _edits(data, base, policy_values(cluster=cluster))
-    return Wanted(scenario_edited(base, edits), changes + _share_words(form), history, data.get("seed"))
+    scenario, changes = scenario_edited(base, edits), changes + _share_words(form)
+    if data.get("partitions"):
+        scenario, changes = partitioned(scenario), [*changes, NOTE]
+    return Wanted(scenario, changes, history, data.get("seed"))
 
 
 def _history(data: Mapping[str, Any], cluster: Cluster, now: datetime) -> History:

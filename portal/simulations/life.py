@@ -9,12 +9,13 @@ from django.db import transaction
 
 from portal.common.services import audit_record
 from portal.common.units import PPM, whole_second
-from portal.simulations.models import Run, RunState
+from portal.simulations.models import Run, RunState, UploadedTrace
 from portal.simulations.selectors import next_queued
 from portal.simulations.sending import work_request
 
 SILENT_SECONDS = 15
 """A worker speaks of its run every second; after so long without that it is taken to be gone."""
+UNUSED_SECONDS = 86_400
 TRIES_MOST = 2
 ERROR_LENGTH_MAX = 2000
 GIVEN_UP = "Its worker ended {tries} times while it ran: the machine may lack memory, or somebody stopped it."
@@ -138,6 +139,20 @@ def runs_sweep(*, now: datetime) -> int:
     if waiting:
         work_request()
     return waiting
+
+
+@transaction.atomic
+def traces_sweep(*, now: datetime) -> int:
+    """Remove traces that no run has used for a day; how many."""
+    old = UploadedTrace.objects.filter(runs=None, created_at__lt=now - timedelta(seconds=UNUSED_SECONDS)).defer(
+        "content"
+    )
+    found = list(old.select_for_update(skip_locked=True, of=("self",), no_key=True)[:100])
+    for trace in found:
+        before = {"size_bytes": trace.size_bytes, "sha256": trace.sha256}
+        audit_record(actor=None, action="trace_remove", target=trace, before=before, after={}, now=whole_second(now))
+        trace.delete()
+    return len(found)
 
 
 def _end_of_silent(run: Run, state: RunState, error: str, now: datetime) -> None:

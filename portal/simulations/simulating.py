@@ -12,12 +12,15 @@ from portal.common.errors import Refused
 from portal.common.units import DAY_SECONDS
 from portal.simulations.checking import size_problems
 from portal.simulations.history import History, history_read
+from portal.simulations.merging import reports_merge
 from portal.simulations.models import Run, Source
+from portal.simulations.partitions import is_partitioned, rows_assigned
 from portal.simulations.portal_scenario import history_begin
 from portal.simulations.scenario import Built, Scenario, build, read_scenario
 from portal.simulations.traces.reading import read_trace
 from portal.simulations.traces.rows import TraceRows
 from scheduler.simulation import engine
+from scheduler.simulation.figures import build_report
 from scheduler.simulation.setup import Setup
 
 Progress = Callable[[float], bool]
@@ -31,6 +34,8 @@ def run_simulate(*, run_id: int, progress: Progress, clock: Callable[[], float])
     rows, history = _rows_of(run)
     if scenario.days is None and rows is not None:
         _size_require(scenario, rows)
+    if rows is not None and is_partitioned(run.scenario):
+        rows = rows_assigned(rows, [cluster.name for cluster in scenario.clusters])
     built = build(scenario, rows, run.seed)
     setups = [each.setup for each in built]
     if history is not None:
@@ -39,7 +44,7 @@ def run_simulate(*, run_id: int, progress: Progress, clock: Callable[[], float])
     wall_seconds = clock() - began
     for report in reports:
         report["wall_s"] = round(wall_seconds, 3)
-        report["jobs_per_s"] = round(sum(each["jobs"] for each in reports) / max(wall_seconds, 1e-9), 1)
+        report["jobs_per_s"] = round(reports[0]["jobs"] / max(wall_seconds, 1e-9), 1)
     return {
         "report": {**reports[0], "others": reports[1:]},
         "notes": _notes(history, built, reports),
@@ -86,13 +91,15 @@ def _with_unallocated(setup: Setup, history: History) -> Setup:
 
 
 def _reports(setups: Sequence[Setup], progress: Progress) -> list[dict[str, Any]]:
-    """One after the other; progress is over all of them."""
-    reports = []
+    """One after the other; progress is over all of them. Of several, first comes the report of all together."""
+    reports, loops = [], []
     for number, setup in enumerate(setups):
 
         def part(done: float, before: int = number) -> bool:
             return progress((before + done) / len(setups))
 
-        report = engine.run(setup, progress=part).to_dict()
-        reports.append({"cluster": setup.name, **report})
-    return reports
+        loop = engine.start_run(setup)
+        loop.run(part)
+        loops.append(loop)
+        reports.append({"cluster": setup.name, **build_report(loop).to_dict()})
+    return [reports_merge(reports, loops), *reports] if len(reports) > 1 else reports

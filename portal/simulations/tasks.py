@@ -5,7 +5,7 @@ from celery.worker import state as worker_state
 from django.utils import timezone
 
 from portal.common.messages import SIMULATION_SWEEP_TASK, SIMULATION_WORK_TASK
-from portal.simulations.life import run_start, runs_sweep
+from portal.simulations.life import run_start, runs_sweep, traces_sweep
 from portal.simulations.working import claim_new, run_work
 
 
@@ -31,5 +31,7 @@ def _stopping() -> bool:
 
 @shared_task(name=SIMULATION_SWEEP_TASK)  # type: ignore[untyped-decorator] # Celery has no types
 def simulations_sweep() -> int:
-    """Runs whose worker is gone wait again; workers are asked to look for what waits."""
-    return int(runs_sweep(now=timezone.now()))
+    """Runs whose worker is gone wait again; workers are asked to look for what waits. Unused traces are removed."""
+    now = timezone.now()
+    traces_sweep(now=now)
+    return int(runs_sweep(now=now))

@@ -320,6 +320,14 @@ def test_the_generator_runs_with_its_own_teams_or_with_our_projects(scene):
     assert ours.scenario["clusters"][0]["policy"] == {"project_limit_workloads": 5}
 
 
+def test_static_partitions_instead_of_shares_can_be_asked_for(lived):
+    client = client_of(lived.lead)
+    assert ask(client, Source.HISTORY, partitions="on", **rows_of(lived)).status_code == 302
+    run = Run.objects.get()
+    assert [cluster["name"] for cluster in run.scenario["clusters"]] == ["lab-nlp", "lab-vision", "rest"]
+    assert run.notes[0].startswith("Static partitions")
+
+
 def test_the_form_can_be_turned_into_json_and_that_be_run(scene):
     client = client_of(scene.lead)
     shown = ask(client, Source.GENERATOR, as_json="1", hosts="3", **rows_of(scene))

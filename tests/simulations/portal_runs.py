@@ -23,6 +23,7 @@ TINY: dict[str, Any] = {
     "days": 1,
 }
 """Two hosts for a day; its work comes with a trace."""
+HALVES: dict[str, Any] = {**TINY, "projects": [{**line, "share_percent": 50} for line in TINY["projects"]]}
 TINY_TRACE = b"""job_id,user,project,submit_time_s,duration_s,gpus
 1,ada,lab/nlp,0,3600,8
 2,ada,lab/nlp,60,3600,4

@@ -16,11 +16,12 @@ from portal.simulations.life import (
     run_start,
     run_stopped,
     runs_sweep,
+    traces_sweep,
 )
-from portal.simulations.models import Run, RunState
-from portal.simulations.services import run_cancel
+from portal.simulations.models import Run, RunState, Source, UploadedTrace
+from portal.simulations.services import run_cancel, trace_store
 from tests.factories import after, user_make
-from tests.simulations.portal_runs import run_make
+from tests.simulations.portal_runs import TINY, TINY_TRACE, run_make
 
 pytestmark = pytest.mark.django_db
 
@@ -147,3 +148,13 @@ def test_every_step_is_audited():
     finish(run, claim)
     actions = AuditEntry.objects.order_by("pk").values_list("action", flat=True)
     assert list(actions) == ["run_request", "run_start", "run_requeue", "run_start", "run_done"]
+
+
+def test_a_trace_that_no_run_uses_is_removed_after_a_day():
+    unused = trace_store(name="a", content=b"a", author=None, now=after(0))
+    used = trace_store(name="tiny.csv", content=TINY_TRACE, author=None, now=after(0))
+    run_make(source=Source.TRACE, trace=used, scenario=TINY)
+    assert traces_sweep(now=after(86_400)) == 0
+    assert traces_sweep(now=after(86_401)) == 1
+    assert set(UploadedTrace.objects.values_list("pk", flat=True)) == {used.pk}
+    assert AuditEntry.objects.get(action="trace_remove").target_id == unused.pk

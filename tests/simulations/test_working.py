@@ -16,10 +16,11 @@ from pytest_django import Settings
 from portal.simulations import working
 from portal.simulations.life import run_start, runs_sweep
 from portal.simulations.models import Run, RunState, Source
+from portal.simulations.partitions import partitioned
 from portal.simulations.services import run_cancel, trace_store
 from portal.simulations.version import code_version
 from tests.factories import START, after
-from tests.simulations.portal_runs import GENERATED, LAST, TINY, TINY_TRACE, lab_make, run_make
+from tests.simulations.portal_runs import GENERATED, HALVES, LAST, TINY, TINY_TRACE, lab_make, run_make
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -115,6 +116,14 @@ def test_this_portals_history_is_replayed():
     assert (run.report["jobs"], run.report["completed"]) == (3, 3)
     assert run.report["waits"]["all"]["p90_s"] == 0
     assert run.notes[0] == "3 workloads ran in the range."
+
+
+def test_partitions_have_a_report_each_and_one_together():
+    run = work(traced(scenario=partitioned(HALVES)))
+    assert run.state == RunState.DONE, run.error
+    assert run.report["cluster"] == "all"
+    assert [other["cluster"] for other in run.report["others"]] == ["lab-nlp", "lab-vision"]
+    assert run.report["jobs"] == sum(other["jobs"] for other in run.report["others"]) == 4
 
 
 @pytest.mark.parametrize(

@@ -29,16 +29,18 @@ def read_sacct(file: str, data: bytes) -> TraceRows:
     """Jobs that ran on GPUs."""
     table = Table(file, data, delimiter="|", quoted=False)
     names = {name.lower(): name for name in table.header}
+    if "jobid" not in names and "jobidraw" in names:
+        names["jobid"] = names["jobidraw"]
     table.require(*(names.get(name, shown) for name, shown in NEEDED.items()))
     elapsed = _one_of(table, names, ELAPSED_NAMES)
     tres = [names[name] for name in TRES_NAMES if name in names]
     if not tres:
         table.require("AllocTRES")
     builder = Builder(file, "sacct")
-    used = {*NEEDED, *ELAPSED_NAMES, *TRES_NAMES, *OTHERS}
-    builder.ignored_columns = tuple(name for name in table.header if name.lower() not in used)
+    used = {*NEEDED, "jobidraw", *ELAPSED_NAMES, *TRES_NAMES, *OTHERS}
+    builder.ignored_columns = tuple(name for name in table.header if name and name.lower() not in used)
     for chunk in table.chunks():
-        columns = {name.lower(): chunk[name] for name in table.header}
+        columns = {name: chunk[header] for name, header in names.items()}
         _add(builder, chunk.lines, columns, columns[elapsed.lower()], [columns[name.lower()] for name in tres])
     rows = builder.rows()
     rows.submit_at[:] -= rows.submit_at.min()

@@ -54,7 +54,7 @@ def detect(file: str, data: bytes) -> str:
     words = line.split()
     if line.startswith(";") or (len(words) == SWF_FIELDS and all(_is_number(word) for word in words)):
         return "swf"
-    if "|" in line and "jobid" in {name.strip().lower() for name in line.split("|")}:
+    if "|" in line and {"jobid", "jobidraw"} & {name.strip().lower() for name in line.split("|")}:
         return "sacct"
     if "," in line:
         return "csv"

@@ -57,7 +57,7 @@ def setup_make(
     steps = ShareSteps(
         rows, np.zeros_like(rows), np.array(shares, dtype=np.int64) * PPM // 100, np.full_like(rows, NEVER)
     )
-    more = {"days": None, "check_every": 1, **more}
+    more = {"days": None, "check_every": 10, **more}
     return Setup(hosts=hosts_make(hosts, gpus), projects=projects, shares=steps, jobs=jobs, **more)
 
 

@@ -138,6 +138,8 @@ def test_leaving_out_passes_changes_nothing(percent):
         shares=(percent, 10),
         host_events=(HostEvent(0, 9 * HOUR, HostChange.FAIL, 500),),
         days=2,
+        pass_interval_seconds=60,
+        check_every=50,
     )
     loops = [run_whole(replace(setup, skip_passes=skip))[0] for skip in (True, False)]
     assert loops[0].decisions < loops[1].decisions / 2

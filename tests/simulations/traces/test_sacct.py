@@ -26,6 +26,12 @@ def test_the_account_is_the_project_and_nodes_are_replicas() -> None:
     assert rows.ignored_columns == ("State",)
 
 
+def test_raw_ids_and_a_bar_at_the_end_of_each_line_are_read_too() -> None:
+    text = (HEADER.replace("JobID", "JobIDRaw") + row("12")).replace("\n", "|\n")
+    rows = read_trace(text.encode(), name="sacct.txt")
+    assert (rows.ids, rows.gpus.tolist(), rows.ignored_columns) == (["12"], [16], ("State",))
+
+
 def test_times_count_from_the_first_submission_over_a_change_of_month() -> None:
     rows = rows_of(row("2", submit="2026-02-01T00:01:00") + row("1"))
     assert (rows.ids, rows.submit_at.tolist()) == (["1", "2"], [0, 120])
