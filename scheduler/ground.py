@@ -21,7 +21,7 @@ from scheduler.balance import Tree, build_tree, has_changed
 from scheduler.bans import list_bans
 from scheduler.board import Board, find_window, lay_out, list_quotas, open_book
 from scheduler.book import Book
-from scheduler.bookings import Booking, write_bookings
+from scheduler.bookings import Booking
 from scheduler.candidates import find_short
 from scheduler.dues import Dues
 from scheduler.facts import GONE, Facts, read_facts, settle_time
@@ -30,12 +30,8 @@ from scheduler.rest import HORIZON_SECONDS, find_rest, list_drifts
 from scheduler.sums import count_sums
 from scheduler.types import (
     NEVER,
-    Attempts,
     Begin,
-    Hosts,
     Mature,
-    Pending,
-    Placements,
     Policy,
     Snapshot,
 )
@@ -155,19 +151,20 @@ class Ground:
 
     def _find_quota_gpus(self, board: Board) -> int:
         """By how many GPUs, at most, the cluster that quotas are shares of may seem to move, each second."""
+        known, hosts = self.state.capacity, board.facts.hosts
         if self._is_level(board.tree):
             return 0
-        if has_changed(board.tree, board.window):
-            return 4 * int(board.facts.hosts.gpus.sum())
-        known = self.state.capacity["gpus"]
-        return 4 * int(known.max(initial=0) - known.min(initial=0))
+        spread = int(known["gpus"].max(initial=0) - known["gpus"].min(initial=0))
+        spread = int(hosts.gpus.sum()) if has_changed(board.tree, board.window) else spread
+        known_for = max(self.state.now - int(known["at"].min(initial=self.state.now)), 1)
+        return spread * (4 + board.window.seconds // known_for)  # what is known of less than a window is scaled up
 
     # ------------------------------------------------ opening a board
 
     def begin(self, policy: Policy, whole: bool = True) -> Board:
         """The board of a decision at the state's present moment, the first steps of `decide` done.
 
-        Without `whole` what only reasons to wait need may be of an earlier moment.
+        Without `whole` what only reasons to wait need may be from earlier.
         """
         state = self.state
         if self._must_restart(policy):
@@ -225,9 +222,9 @@ class Ground:
     def _is_ahead(self) -> bool:
         """Whether the tables know of later moments than now: the clock has stepped back."""
         state, now = self.state, self.state.now
-        columns = [state.attempts[name] for name in ("segment_at", "running_at", "decided_at")]
-        columns += [table["end_at"] for table in (state.charged, state.unallocated)] + [state.express["decided_at"]]
-        return any(int(column.max(initial=NEVER)) > now for column in columns)
+        tables = (state.charged, "end_at"), (state.unallocated, "end_at"), (state.express, "decided_at")
+        known = [*((state.attempts, name) for name in ("segment_at", "running_at", "decided_at")), *tables]
+        return any(int(table[name].max(initial=NEVER)) > now for table, name in known)
 
     def _compact(self) -> None:
         """Rows get new places: the board is laid out anew."""
@@ -252,7 +249,7 @@ class Ground:
         standing = attempts.standing.copy()
         none = NO_ROWS
         if self._snapshot is None:
-            self._snapshot = self._view(pending, attempts, hosts)
+            self._snapshot = state.view(pending, attempts, hosts)
         return Facts(
             snapshot=self._snapshot,
             policy=policy,
@@ -276,27 +273,6 @@ class Ground:
     def _read_bookings(self) -> list[Booking]:
         waiting = self.state.pending.row_of or {}
         return [one.copy() for one in self.state.bookings or [] if one.workload in waiting]
-
-    def _view(self, pending: Pending, attempts: Attempts, hosts: Hosts) -> Snapshot:
-        state = self.state
-        none = np.zeros(0, dtype=np.int64)
-        return Snapshot(
-            now=state.now,
-            projects=state.projects,
-            shares=state.shares,
-            capacity=state.capacity.view(),
-            hosts=hosts,
-            pending=pending,
-            attempts=attempts,
-            placements=Placements(none, none, none),
-            paths=tuple(state.paths),
-            charged=state.charged.view(),
-            unallocated=state.unallocated.view(),
-            express=state.express.view(),
-            takers=state.takers.view(),
-            draining=np.array(sorted(state.draining), dtype=np.int64),
-            reserved=None if state.bookings is None else write_bookings(state.bookings, state.cancelled),
-        )
 
     def _read_places(self, facts: Facts) -> None:
         """The flat columns of where attempts sit, for those who lay everything out."""
