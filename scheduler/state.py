@@ -15,6 +15,7 @@ import numpy as np
 
 from scheduler.bans import TAKER_SPAN_SECONDS
 from scheduler.bookings import read_bookings, write_bookings
+from scheduler.policy import DAY
 from scheduler.types import (
     NEVER,
     Attempts,
@@ -195,12 +196,13 @@ class State:
         return max(min(((limit - used) // gpus for limit, used, gpus in rows if gpus > 0), default=1 << 60), 0)
 
     def forget_old(self, policy: Policy) -> None:
-        """Drop rows that no decision can see any longer."""
-        since = self.now - policy.lookback_seconds
+        """Drop rows that no decision can see any longer, though the clock should step back by a day."""
+        now = self.now - DAY
+        since = now - policy.lookback_seconds
         for table in (self.charged, self.unallocated):
             table.keep(table["end_at"] > since)
         self.express.keep(self.express["decided_at"] >= since)
-        self.takers.keep(self.takers["ended_at"] > self.now - 2 * policy.taker_ban_seconds - TAKER_SPAN_SECONDS)
+        self.takers.keep(self.takers["ended_at"] > now - 2 * policy.taker_ban_seconds - TAKER_SPAN_SECONDS)
 
     def to_snapshot(self) -> Snapshot:
         """The same facts as a snapshot."""

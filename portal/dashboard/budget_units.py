@@ -116,7 +116,8 @@ def burst_words(name: str, before: int | None, after: int | None) -> str:
 
 def kept_words(ppm: int, parent_gpus: Fraction) -> str:
     """`Keeps 33.3333 %, 21.33 GPUs`: what is stored, where more was typed."""
-    gpus = f", {gpus_text(ppm, parent_gpus)} GPUs" if parent_gpus else ""
+    text = gpus_text(ppm, parent_gpus)
+    gpus = f", {text} GPU{'' if text == '1' else 's'}" if parent_gpus else ""
     return f"Keeps {percent_text(ppm)} %{gpus}"
 
 

@@ -88,7 +88,9 @@ def _facts(request: HttpRequest, frame: Frame, span: Span, found: Project) -> _F
             cluster=cluster, start=span.start_at, end=span.end_at, columns=ledger, attempts=attempts
         ),
         forecast=forecast,
-        rows={row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now)},
+        rows={
+            row.project.pk: row for row in tree_rows(user=person_of(request), cluster=cluster, at=frame.now, also=found)
+        },
     )
 
 

@@ -137,7 +137,8 @@
     if (!amount || amount.n * WHOLE[unit].d * PPM === WHOLE[unit].n * ppm * amount.d) {
       return "";
     }
-    return `Keeps ${percentText(ppm)} %${parentGpus.n > 0n ? `, ${textOf(ppm, "gpus")} GPUs` : ""}`;
+    const gpus = textOf(ppm, "gpus");
+    return `Keeps ${percentText(ppm)} %${parentGpus.n > 0n ? `, ${gpus} GPU${gpus === "1" ? "" : "s"}` : ""}`;
   }
 
   function listed(words) {

@@ -183,6 +183,13 @@ def test_the_tree_as_of_a_moment_has_its_budgets_and_its_balances(lead, lab):
     assert "33 %" in now and "under-served" in now and '<td class="n">45</td>' in now
 
 
+def test_before_the_first_pass_a_balance_is_unknown_and_not_a_missing_budget(lead, lab):
+    project_make("lab/new", name="new")
+    text = lead.get(reverse("dashboard:budgets")).text
+    assert text.count('title="No pass has looked at this budget yet"') == 4
+    assert text.count('<span class="quiet">no budget</span>') == 2  # the share and the balance of new
+
+
 def test_two_moments_are_compared_in_order(lead, lab):
     response = lead.get(reverse("dashboard:budgets"), {"at": "2026-11-03T00:00", "compare": "2026-11-05T00:00"})
     assert response.status_code == 400

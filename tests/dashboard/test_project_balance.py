@@ -242,3 +242,13 @@ def test_what_is_not_measured_is_a_dash_with_its_reason(client: Any, site: Site)
 def test_the_root_says_that_its_balance_decides_nothing(client: Any, site: Site) -> None:
     text = client.get(reverse("dashboard:project", args=["lab"])).text
     assert "The root holds the whole cluster: nothing is decided by its balance" in text
+
+
+def test_an_archived_project_still_shows_what_it_used(client: Any, site: Site) -> None:
+    site.ran(site.search, 2)
+    type(site.search).objects.filter(pk=site.search.pk).update(archived_at=site.now)
+    answer = client.get(reverse("dashboard:project", args=["lab/nlp/search"]), {"range": "24h"})
+    assert answer.status_code == 200
+    assert answer.context["use"].charged_gpu_seconds == 2 * HOUR
+    below = page(client, range="24h").context["children"]
+    assert sum(each.charged_gpu_seconds for each in below) == 2 * HOUR

@@ -11,7 +11,8 @@ from django.db import connection, transaction
 from portal.common.errors import CommonsError, Conflict, Refused
 from portal.projects.models import Membership, Project
 from portal.projects.services import membership_set, project_change, project_create
-from portal.scheduling.project_tree import project_archive, project_move
+from portal.projects.tree import tree_lock
+from portal.scheduling.project_tree import project_archive, project_move, project_unarchive
 from portal.scheduling.round import state_lock
 from portal.workloads.services import workload_submit
 from tests.factories import START, cluster_make, host_make, project_make, user_make
@@ -155,3 +156,35 @@ def test_the_tree_does_not_change_under_a_pass(change: Callable[..., Any]) -> No
         assert other.wait_until_stopped()
     other.join(DEADLINE_SECONDS)
     assert other.error is None
+
+
+CHANGES: dict[str, Callable[[Project, Project], Any]] = {
+    "make": lambda nlp, _: project_create(parent=nlp, slug="mt", name="MT", actor=None, now=START),
+    "rename": lambda nlp, _: project_change(project=nlp, slug="language", actor=None, now=START),
+    "move": lambda nlp, vision: project_move(project=nlp, parent=vision, actor=None, now=START),
+    "archive": lambda nlp, _: project_archive(project=nlp, actor=None, now=START),
+    "bring back": lambda _, vision: project_unarchive(project=vision, actor=None, now=START),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_whoever_changes_the_tree_waits_for_who_is_changing_it(name: str) -> None:
+    nlp, vision = project_make("lab/nlp"), project_make("lab/vision")
+    other = Other(lambda: CHANGES[name](nlp, vision))
+    with transaction.atomic():
+        tree_lock()
+        other.start()
+        assert other.wait_until_stopped()
+    other.join(DEADLINE_SECONDS)
+    assert other.error is None
+
+
+def test_two_projects_moved_below_each_others_children_at_once_make_no_cycle() -> None:
+    nlp, vision = project_make("lab/nlp"), project_make("lab/vision")
+    mt, video = project_make("lab/nlp/mt"), project_make("lab/vision/video")
+    error = both(
+        lambda: project_move(project=nlp, parent=video, actor=None, now=START),
+        lambda: project_move(project=vision, parent=mt, actor=None, now=START),
+    )
+    assert isinstance(error, Refused)
+    assert tree_whole()

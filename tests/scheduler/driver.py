@@ -101,7 +101,7 @@ usual_steps = (
     st.tuples(st.just("checkpoint"), someone),
 )
 mishaps = (
-    st.tuples(st.just("back"), st.sampled_from([1, 300, 2 * DAY])),
+    st.tuples(st.just("back"), st.sampled_from([1, 300, HOUR])),
     st.tuples(st.just("cancel"), someone),
     st.tuples(st.just("withdraw"), someone),
     st.tuples(st.just("cordon"), st.tuples(someone, st.booleans())),

@@ -85,7 +85,7 @@ def build(life: Life) -> World:
     return life[0].build(taker_ban_seconds=0, reservation_ban_seconds=0, leaf_order=("priority", "submitted"))
 
 
-@examples(25)
+@examples(15)
 @given(busy_times)
 def test_a_child_of_the_root_in_which_someone_leads_has_a_reservation(life: Life) -> None:
     world = build(life)
@@ -99,7 +99,7 @@ def test_a_child_of_the_root_in_which_someone_leads_has_a_reservation(life: Life
             assert [row for row in left if not has_tried_enough(oracle, branch_of(oracle, row))] == []
 
 
-@examples(25)
+@examples(15)
 @given(busy_times)
 def test_inside_a_project_the_first_in_order_gets_it(life: Life) -> None:
     world = build(life)

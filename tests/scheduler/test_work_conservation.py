@@ -50,7 +50,7 @@ def could_take(oracle: Oracle, row: int) -> bool:
     return False
 
 
-@examples(30)
+@examples(20)
 @given(busy_times)
 def test_no_idle_gpu_that_a_waiting_workload_could_use_free_of_charge(life: Life) -> None:
     lab, history = life
@@ -63,7 +63,7 @@ def test_no_idle_gpu_that_a_waiting_workload_could_use_free_of_charge(life: Life
         assert idle == []
 
 
-@examples(30)
+@examples(20)
 @given(busy_times)
 def test_no_idle_gpu_that_the_budget_of_a_waiting_workload_could_pay_for(life: Life) -> None:
     lab, history = life
@@ -76,7 +76,7 @@ def test_no_idle_gpu_that_the_budget_of_a_waiting_workload_could_pay_for(life: L
         assert idle == []
 
 
-@examples(30)
+@examples(20)
 @given(busy_times)
 def test_no_funded_workload_waits_for_what_its_licence_covers_on_one_host(life: Life) -> None:
     lab, history = life
@@ -89,7 +89,7 @@ def test_no_funded_workload_waits_for_what_its_licence_covers_on_one_host(life: 
         assert waiting == []
 
 
-@examples(30)
+@examples(20)
 @given(busy_times)
 def test_the_balances_that_are_told_are_those_of_the_oracle(life: Life) -> None:
     lab, history = life

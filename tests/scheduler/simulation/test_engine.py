@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler.simulation.engine import Cancelled, run
-from scheduler.simulation.setup import HostChange, HostEvent, SetupRefused
+from scheduler.simulation.setup import HostChange, HostEvent, ResearchLab, SetupRefused
 from scheduler.types import NEVER, PPM, ShareSteps
 from tests.scheduler.simulation.small import DAY, HOUR, jobs_make, lab_make, run_whole, setup_make
 
@@ -186,3 +186,14 @@ def test_a_limit_on_unfinished_workloads_holds_the_next_back_until_one_is_done()
     by_submit = dict(zip(waits["submit"].tolist(), (waits["end"] - waits["start"]).tolist(), strict=True))
     assert by_submit == {0: 0, 1: 0, 2: HOUR - 2, 5: 0, 6: 0}
     assert report.completed == 5
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_leaving_out_passes_changes_nothing_while_work_waits(seed):
+    """A lab that always asks for too much, with every pass made and without."""
+    lab = ResearchLab(teams=4, users=12, debug_per_gpu_day=0.5, host_failures_per_host_year=60.0)
+    setup = lab_make(hosts=4, days=1, seed=seed, generator=lab, check_every=0)
+    loops = [run_whole(replace(setup, skip_passes=skip))[0] for skip in (True, False)]
+    for name in ("segments", "waits", "preemptions", "lost", "levels"):
+        first, second = (getattr(loop.ledger, name).read() for loop in loops)
+        assert {key: first[key].tolist() for key in first} == {key: second[key].tolist() for key in second}
