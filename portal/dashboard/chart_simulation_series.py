@@ -23,6 +23,7 @@ from portal.dashboard.simulation_shown import SERIES_SHADES, Shown, subtitle_of
 from portal.dashboard.simulation_words import fragments_title, gpus_title
 
 HOURS_DAY = DAY_SECONDS // HOUR_SECONDS
+HOUR_DAYS = 1 / HOURS_DAY
 
 
 def gpus_chart(each: Shown, address: str) -> Chart:
@@ -91,9 +92,9 @@ def _lines(
             "type": "scatter",
             "mode": "lines",
             "name": plain(name),
-            "x": list(days[: len(values)]),
-            "y": list(values),
-            "line": {"width": 2, "color": token(shade), "dash": dash},
+            "x": _held(days[: len(values)], HOUR_DAYS),
+            "y": _held(values, 0),
+            "line": {"width": 2, "shape": "hv", "color": token(shade), "dash": dash},
             "hovertemplate": "day %{x:.1f}: %{y:,.0f}<extra>" + plain(name) + "</extra>",
         }
         for (name, values), (shade, dash) in zip(lines.items(), SERIES_SHADES, strict=False)
@@ -108,13 +109,18 @@ def days_of(report: Mapping[str, Any]) -> list[float]:
     return [round(hour / HOURS_DAY - report["warmup_days"], 4) for hour in report["series"]["hour"]]
 
 
+def _held(values: Sequence[float], more: float) -> list[float]:
+    """With the end of the last hour: a mean holds through its hour."""
+    return [*values, values[-1] + more] if values else []
+
+
 def _band(name: str, shade: str, days: Sequence[float], values: Sequence[float]) -> Dict:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
-        "x": list(days),
-        "y": list(values),
+        "x": _held(days, HOUR_DAYS),
+        "y": _held(values, 0),
         "stackgroup": "standings",
         "line": {"width": 0, "shape": "hv", "color": token(shade)},
         "fillcolor": token(shade),

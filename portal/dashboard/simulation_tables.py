@@ -10,7 +10,7 @@ from portal.dashboard.simulation_words import counted, percent_text, seconds_tex
 from portal.projects.models import User
 from portal.simulations.editing import hosts_of
 from portal.simulations.models import Run
-from portal.simulations.names import HIDDEN, names_hidden, report_seen, text_seen
+from portal.simulations.names import HIDDEN, OWED, names_hidden, report_seen, text_seen
 
 Report = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def reading_of(run: Run, user: User, *, part: str = "") -> Reading:
 def figures_of(report: Report) -> list[dict[str, str]]:
     """The four that say how it went."""
     waits = report["waits"]
-    owed = sum(ratio is not None for ratio in report["delivery"].values())
+    owed = report.get(OWED, sum(ratio is not None for ratio in report["delivery"].values()))
     return [
         {
             "what": "Delivered of what was owed",
@@ -115,7 +115,9 @@ def clusters_in_words(run: Run) -> list[tuple[str, str]]:
 
 
 def _cluster_words(cluster: Mapping[str, Any]) -> str:
-    groups = [f"{counted(group['count'], 'host')} of {group['gpus']} GPUs" for group in hosts_of(dict(cluster))]
+    groups = [
+        f"{counted(group['count'], 'host')} of {counted(group['gpus'], 'GPU')}" for group in hosts_of(dict(cluster))
+    ]
     policy = [f"{name} {value}" for name, value in cluster.get("policy", {}).items()]
     return ", ".join(groups) + (f"; policy: {', '.join(policy)}" if policy else "; policy: the defaults")
 

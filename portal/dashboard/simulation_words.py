@@ -68,7 +68,8 @@ def delivery_title(named: Named) -> str:
         return "No project was owed anything"
     lowest = min(owed, key=lambda name: owed[name])
     good = sum(ratio >= 0.95 for ratio in owed.values())
-    found = f"{good} of {len(owed)} projects got at least 95 % of what they were owed"
+    whose = f"{len(owed)} projects that you may see" if report.get("hidden_projects") else f"{len(owed)} projects"
+    found = f"{good} of {whose} got at least 95 % of what they were owed"
     return f"{found}; {lowest} got least, {percent_text(owed[lowest])}"
 
 

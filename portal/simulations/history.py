@@ -113,7 +113,7 @@ def _notes(count: int, open_at_end: int, cut: int, never_ran: int) -> list[str]:
     if open_at_end:
         notes.append(f"{open_at_end:,} of them had not ended by its end: they count with what they had run until then.")
     if cut:
-        notes.append(f"{cut:,} of them were ended by a preemption or a failed host: they count with what they had run.")
+        notes.append(f"{cut:,} of them ended by a preemption or a failed host: they count with what they had run.")
     if never_ran:
         notes.append(f"{never_ran:,} more had asked and not run: left out, because nobody knows how long they would.")
     return notes

@@ -22,22 +22,30 @@ SUMMED = (
 )  # fmt: skip
 
 
-def reports_merge(reports: Sequence[Report], loops: Sequence[Loop]) -> Report:
-    """All clusters together. A project counts where it has a delivery; its ancestors are left out."""
+def reports_merge(reports: Sequence[Report], loops: Sequence[Loop], *, idle_gpus: int = 0) -> Report:
+    """All clusters together. A project counts where it has a delivery; its ancestors are left out.
+
+    `idle_gpus` are those of clusters that had no work at all. A cluster that was done before the others stood idle
+    until they were.
+    """
+    hours = max(report["measured_hours"] for report in reports)
+    idle = [loop.setup.gpus * (hours - report["measured_hours"]) for report, loop in zip(reports, loops, strict=True)]
     merged: Report = {**reports[0], **{name: sum(report[name] for report in reports) for name in SUMMED}}
+    merged["capacity_gpu_hours"] += sum(idle) + idle_gpus * hours
     schedulable = [report["availability"] * report["capacity_gpu_hours"] for report in reports]
+    offered = sum(schedulable) + sum(idle) + idle_gpus * hours
     merged["cluster"] = ALL
     merged["gpu_hours"] = {
         name: sum(report["gpu_hours"][name] for report in reports) for name in reports[0]["gpu_hours"]
     }
     occupied = sum(merged["gpu_hours"].values())
-    merged["availability"] = _part(sum(schedulable), merged["capacity_gpu_hours"])
-    merged["occupancy"] = _part(occupied, sum(schedulable))
+    merged["availability"] = _part(offered, merged["capacity_gpu_hours"])
+    merged["occupancy"] = _part(occupied, offered)
     merged["unallocated_fraction"] = _part(merged["gpu_hours"]["unallocated"], occupied)
     merged["lost_fraction"] = _part(merged["lost_gpu_hours"], merged["capacity_gpu_hours"])
     demand = sum(report["demand_ratio"] * weight for report, weight in zip(reports, schedulable, strict=True))
-    merged["demand_ratio"] = _part(demand, sum(schedulable))
-    merged["measured_hours"] = max(report["measured_hours"] for report in reports)
+    merged["demand_ratio"] = _part(demand, offered)
+    merged["measured_hours"] = hours
     merged["notes"] = [note for report in reports for note in report["notes"]]
     merged |= _deliveries(reports) | _waits(loops)
     merged["class_mix"] = {

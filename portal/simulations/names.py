@@ -11,6 +11,9 @@ from portal.simulations.models import Run
 HIDDEN = "hidden_projects"
 """In a report or a scenario: how many projects were left out because the reader may not see them."""
 
+OWED = "owed_projects"
+"""In a report that leaves some out: how many projects were owed something, those included."""
+
 
 def names_hidden(*, run: Run, user: User) -> frozenset[str]:
     """Paths that the person may not see: of projects of this portal, as they are called now or were in the run.
@@ -42,6 +45,7 @@ def report_seen(report: dict[str, Any] | None, hidden: Collection[str]) -> dict[
     shown["days"] = [row for row in report.get("days", []) if row["project"] not in hidden]
     shown["others"] = [report_seen(other, hidden) for other in report.get("others", [])]
     shown["notes"] = [text_seen(note, hidden) for note in report.get("notes", [])]
+    shown[OWED] = sum(ratio is not None for ratio in report.get("delivery", {}).values())
     shown[HIDDEN] = len(report.get("by_project", {})) - len(shown["by_project"])
     return shown
 

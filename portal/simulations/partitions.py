@@ -11,6 +11,7 @@ from portal.simulations.editing import Scenario, hosts_of
 from portal.simulations.traces.rows import TraceRows
 
 REST = "rest"
+PARTITION = "partition-"
 NOTE = (
     "Static partitions: each project below the root has GPUs of its own, as many as its share, and work of others may "
     "not use them; what is not given out is a partition of its own. Hosts that failed or were closed are not modelled."
@@ -21,43 +22,44 @@ def partitioned(scenario: Scenario) -> Scenario:
     """The scenario with a cluster for each child of the root in place of the one that they share.
 
     Shares are those in force at its beginning; a host that several would need a part of is split between them.
+    Partitions have numbers: their readers may not see the name of each project.
     """
     (cluster,) = scenario["clusters"]
-    branches = _branches(scenario)
     sizes = [group["gpus"] for group in hosts_of(cluster) for _ in range(group["count"])]
-    counts = _gpus_of(branches, sum(sizes))
-    clusters, projects = [], []
-    for name, gpus in counts.items():
-        own = _hosts(gpus, sizes[0])
-        if own:
-            clusters.append({**copy.deepcopy(cluster), "name": name, "hosts": own})
-            clusters[-1].pop("gpus_per_host", None)
-    kept = {each["name"] for each in clusters}
-    for line in scenario["projects"]:
-        branch = branch_of(line["path"])
-        if branch in kept:
-            projects.append({**line, "cluster": branch} | ({"share_percent": 100} if _is_branch(line["path"]) else {}))
+    counts = _gpus_of(_branches(scenario), sum(sizes))
+    names = {branch: f"{PARTITION}{number}" for number, branch in enumerate(counts, start=1)} | {REST: REST}
+    clusters = [
+        {"name": names[branch], "hosts": _hosts(gpus, sizes[0]), "policy": copy.deepcopy(cluster.get("policy", {}))}
+        for branch, gpus in counts.items()
+        if gpus
+    ]
+    projects = [
+        {**line, "cluster": names[branch]} | ({"share_percent": 100} if branch == line["path"] else {})
+        for line in scenario["projects"]
+        if counts.get(branch := branch_of(line["path"]))
+    ]
     return {**scenario, "clusters": clusters, "projects": projects, "host_events": []}
 
 
 def branch_of(path: str) -> str:
-    """The name of the partition that a project's work runs in; the root's own runs in the rest."""
+    """The child of the root whose partition a project's work runs in; the root's own runs in the rest."""
     parts = path.split("/")
-    return f"{parts[0]}-{parts[1]}" if len(parts) > 1 else REST
+    return "/".join(parts[:2]) if len(parts) > 1 else REST
 
 
 def is_partitioned(scenario: Scenario) -> bool:
-    """Whether each project's budget stands on the cluster that is its partition."""
-    lines = scenario["projects"]
-    return len(scenario["clusters"]) > 1 and all(line.get("cluster") == branch_of(line["path"]) for line in lines)
+    """Whether its clusters are partitions."""
+    names = [cluster["name"] for cluster in scenario["clusters"]]
+    return len(names) > 1 and all(name == REST or name.startswith(PARTITION) for name in names)
 
 
-def rows_assigned(rows: TraceRows, clusters: list[str]) -> TraceRows:
+def rows_assigned(rows: TraceRows, scenario: Scenario) -> TraceRows:
     """Each workload to its project's partition; work of a project without one to the rest, or to the first."""
+    clusters = [cluster["name"] for cluster in scenario["clusters"]]
     spare = REST if REST in clusters else clusters[0]
-    homes = [branch_of(path) if branch_of(path) in clusters else spare for path in rows.projects]
-    of_project = np.array([clusters.index(home) for home in homes], dtype=np.int64)
-    return replace(rows, clusters=tuple(clusters), cluster=of_project[rows.project])
+    homes = {branch_of(line["path"]): line["cluster"] for line in scenario["projects"]}
+    of_project = [clusters.index(homes.get(branch_of(path), spare)) for path in rows.projects]
+    return replace(rows, clusters=tuple(clusters), cluster=np.array(of_project, dtype=np.int64)[rows.project])
 
 
 def _is_branch(path: str) -> bool:

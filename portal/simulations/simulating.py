@@ -17,6 +17,7 @@ from portal.simulations.models import Run, Source
 from portal.simulations.partitions import is_partitioned, rows_assigned
 from portal.simulations.portal_scenario import history_begin
 from portal.simulations.scenario import Built, Scenario, build, read_scenario
+from portal.simulations.scenarios.parts import ClusterSpec
 from portal.simulations.traces.reading import read_trace
 from portal.simulations.traces.rows import TraceRows
 from scheduler.simulation import engine
@@ -35,12 +36,14 @@ def run_simulate(*, run_id: int, progress: Progress, clock: Callable[[], float])
     if scenario.days is None and rows is not None:
         _size_require(scenario, rows)
     if rows is not None and is_partitioned(run.scenario):
-        rows = rows_assigned(rows, [cluster.name for cluster in scenario.clusters])
+        rows = rows_assigned(rows, run.scenario)
     built = build(scenario, rows, run.seed)
     setups = [each.setup for each in built]
     if history is not None:
         setups = [_with_unallocated(setup, history) for setup in setups]
-    reports = _reports(setups, progress)
+    worked = {setup.name for setup in setups}
+    idle_gpus = sum(cluster_gpus(spec) for spec in scenario.clusters if spec.name not in worked)
+    reports = _reports(setups, progress, idle_gpus)
     wall_seconds = clock() - began
     for report in reports:
         report["wall_s"] = round(wall_seconds, 3)
@@ -90,7 +93,12 @@ def _with_unallocated(setup: Setup, history: History) -> Setup:
     return replace(setup, jobs=replace(setup.jobs, allow_unallocated=np.asarray(allowed, dtype=np.bool_)))
 
 
-def _reports(setups: Sequence[Setup], progress: Progress) -> list[dict[str, Any]]:
+def cluster_gpus(spec: ClusterSpec) -> int:
+    """GPUs of all its hosts."""
+    return sum(group.count * group.gpus for group in spec.groups)
+
+
+def _reports(setups: Sequence[Setup], progress: Progress, idle_gpus: int) -> list[dict[str, Any]]:
     """One after the other; progress is over all of them. Of several, first comes the report of all together."""
     reports, loops = [], []
     for number, setup in enumerate(setups):
@@ -102,4 +110,4 @@ def _reports(setups: Sequence[Setup], progress: Progress) -> list[dict[str, Any]
         loop.run(part)
         loops.append(loop)
         reports.append({"cluster": setup.name, **build_report(loop).to_dict()})
-    return [reports_merge(reports, loops), *reports] if len(reports) > 1 else reports
+    return [reports_merge(reports, loops, idle_gpus=idle_gpus), *reports] if len(reports) > 1 else reports

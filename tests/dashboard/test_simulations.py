@@ -324,7 +324,7 @@ def test_static_partitions_instead_of_shares_can_be_asked_for(lived):
     client = client_of(lived.lead)
     assert ask(client, Source.HISTORY, partitions="on", **rows_of(lived)).status_code == 302
     run = Run.objects.get()
-    assert [cluster["name"] for cluster in run.scenario["clusters"]] == ["lab-nlp", "lab-vision", "rest"]
+    assert [cluster["name"] for cluster in run.scenario["clusters"]] == ["partition-1", "partition-2", "rest"]
     assert run.notes[0].startswith("Static partitions")
 
 
