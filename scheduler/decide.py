@@ -6,6 +6,10 @@ that was applied and is taken again at the same instant is empty.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from scheduler.board import Board, lay_out
@@ -32,6 +36,23 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
 
     Without `waits`, as a simulation asks, neither reasons to wait nor balances are told.
     """
+    with uncollected():
+        return _decide(state, policy, waits)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile: a decision makes no cycles, and looking for some took a fifth of its time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     # 1. End what can't go on; assign what is free; let contracts mature; empty what drains (R4, R10, R11, R15).
     # 2. Count quotas, usage and free GPUs (R1 to R3).
     board = _open_board(state, policy, waits)

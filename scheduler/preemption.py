@@ -256,7 +256,9 @@ class Pool:
     def _better(self, host: int, gpus: int, licence: Licence, best: Entry | None) -> Entry | None:
         """The cheaper of the best so far and the host, by what this licence covers there."""
         tables = self.tables
-        if tables.most(host) < gpus or (best and best[0] < tables.least(host)):
+        if tables.most(host) < gpus or (best and best[0] < tables.bound(host, gpus)):
+            return best
+        if tables.room(host) + tables.count_granted(host, licence) < gpus:
             return best
         cost = tables.cheapest(host, gpus, tables.solve(host, licence))[0]
         if cost >= IMPOSSIBLE:

@@ -62,7 +62,7 @@ class Tables:
         self.largest_gpus = largest_gpus  # no asker asks for more in total
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
-        self._least: dict[int, int] = {}
+        self._least: dict[int, tuple[int, int]] = {}  # by host: (least cost of a victim there, of one of its GPUs)
         self._funded_gpus: dict[int, int] = {}
         self._rates: dict[int, int] = {}  # by host: no unallocated GPU there costs less
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
@@ -75,13 +75,18 @@ class Tables:
         for known in (self._least, self._rates, self._solved, self._heaps, self._turns, self._stale):
             known.clear()
 
-    def least(self, host: int) -> int:
-        """No victim on the host costs less."""
-        least = self._least.get(host)
-        if least is None:
-            there = [*self.on_host.get(host, ()), *self.funded_on_host.get(host, ())]
-            least = self._least[host] = min((self.pool.victims[one].cost for one in there), default=IMPOSSIBLE)
-        return least
+    def bound(self, host: int, gpus: int) -> int:
+        """No licence makes so many GPUs free on the host for less."""
+        known = self._least.get(host)
+        if known is None:
+            there = [
+                self.pool.victims[one] for one in (*self.on_host.get(host, ()), *self.funded_on_host.get(host, ()))
+            ]
+            least = min((one.cost for one in there), default=IMPOSSIBLE)
+            rate = min((one.cost // one.on_host[host] for one in there), default=IMPOSSIBLE)
+            known = self._least[host] = least, rate
+        need = gpus - self.floor.free[host]
+        return max(known[0], need * known[1]) if need > 0 else 0
 
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
@@ -112,6 +117,11 @@ class Tables:
     def most(self, host: int) -> int:
         """GPUs that the best licensed asker could have there."""
         return self.room(host) + self._funded_gpus.get(host, 0)
+
+    def count_granted(self, host: int, licence: Licence) -> int:
+        """GPUs there of funded work that the licence covers."""
+        funded = self.funded_on_host.get(host, ())
+        return sum(self.pool.victims[one].on_host[host] for one in funded if one in licence.granted)
 
     def find_best(self, gpus: int, without: set[int] | frozenset[int]) -> tuple[int, int, int] | None:
         """(cost, room, host) of the cheapest host for one who takes unallocated work alone.
