@@ -139,8 +139,10 @@ class Desk:
         Of a shape that doesn't fit, nothing behind it fits either.
         """
         heads: list[tuple[int, int, int, Shape, int]] = []
+        largest = max((room for room, takes in zip(self.room, self.open, strict=True) if takes), default=0)
+        lowest = min((one.level for one in self.holders.values() if one.takeable), default=HIGH + 1)
         for shape, queue in self.queues.items():
-            if queue and self._may_fit(shape):
+            if queue and (shape[2] <= largest or lowest < shape[0]):
                 self._push(heads, shape, 0)
         while heads:
             _, _, number, shape, place = heapq.heappop(heads)
@@ -162,14 +164,10 @@ class Desk:
         asked = ask.replicas * ask.gpus_per_replica
         return self.cap is None or self.user_gpus.get(ask.user, 0) + asked <= self.cap
 
-    def _may_fit(self, shape: Shape) -> bool:
-        size = shape[2]
-        largest = max((room for room, takes in zip(self.room, self.open, strict=True) if takes), default=0)
-        return largest >= size or any(one.takeable and one.level < shape[0] for one in self.holders.values())
-
     def _place(self, shape: Shape, ask: Ask) -> Choice | None:
         level, replicas, size = shape
-        room = [(free, host) for host, free in enumerate(self.room) if free >= size and self.open[host]]
+        takes = self.open
+        room = [(free, host) for host, free in enumerate(self.room) if free >= size and takes[host]]
         if sum(free // size for free, _ in room) >= replicas:
             return Choice(ask, _fill(sorted(room), replicas, size), ())
         return self._place_by_taking(level, replicas, size, ask)

@@ -12,7 +12,7 @@ from portal.dashboard.ranges import zone
 from portal.projects.models import User
 from portal.proposals.models import Proposal
 from portal.simulations.models import Comparison, Run, RunState
-from portal.simulations.names import HIDDEN, names_hidden, report_seen
+from portal.simulations.names import HIDDEN, names_hidden, report_seen, text_seen
 
 Report = dict[str, Any]
 ORDER = (RunState.FAILED, RunState.CANCELLED, RunState.RUNNING, RunState.QUEUED, RunState.DONE)
@@ -81,15 +81,15 @@ def simulated_of(*, proposal: Proposal, user: User, address: str) -> Simulated |
     today, draft = comparison.today, comparison.draft
     state = next(each for each in ORDER if each in (today.state, draft.state))
     left = [run.seconds_left for run in (today, draft) if run.seconds_left is not None and run.is_open]
-    hidden = names_hidden(run=draft, user=user) if state == RunState.DONE else frozenset[str]()
+    hidden = names_hidden(run=draft, user=user) if state in (RunState.DONE, RunState.FAILED) else frozenset[str]()
     before, after = (report_seen(run.report, hidden) or {} for run in (today, draft))
     return Simulated(
         comparison=comparison,
         state=state,
         progress_ppm=(_progress(today) + _progress(draft)) // 2,
         seconds_left=max(left, default=None),
-        errors=[run.error for run in (today, draft) if run.error],
-        notes=list(dict.fromkeys([*today.notes, *draft.notes])),
+        errors=[text_seen(run.error, hidden) for run in (today, draft) if run.error],
+        notes=[text_seen(note, hidden) for note in dict.fromkeys([*today.notes, *draft.notes])],
         figures=_figures(before, after) if state == RunState.DONE else [],
         rows=_rows(before, after) if state == RunState.DONE else [],
         charts=_charts(comparison, before, after, address) if state == RunState.DONE else [],

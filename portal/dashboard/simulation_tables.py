@@ -176,4 +176,5 @@ FIGURES = (
     ("Begun and not ended, at the end", _amount("unfinished_started")),
     ("GPU-hours free while work waited", _amount("free_unusable_gpu_hours")),
     ("Workloads", _amount("jobs")),
+    ("Left out: too large for their hosts", _amount("too_large_jobs")),
 )

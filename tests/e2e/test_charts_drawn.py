@@ -8,6 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from portal.common.units import whole_second
+from portal.dashboard.views_assets import plotly_gzipped
 from tests.factories import (
     attempt_make,
     budget_make,
@@ -32,6 +33,7 @@ RUN_AXE = "axe.run().then(found => found.violations.map(each => `${each.id}: ${e
 @pytest.fixture
 def lab(sign_in):
     """A day of ledger on two hosts, with restarts, three standings and a name that is no markup."""
+    plotly_gzipped()  # once a process, and not in the seconds that a page has
     now = whole_second(timezone.now())
     start = now - timedelta(hours=20)
     cluster = cluster_make("local", created_at=start)
