@@ -139,7 +139,7 @@ class ResearchLabSource:
             duration=job.duration_seconds,
             replicas=replicas,
             gpus_per_replica=-(-job.gpus // replicas),
-            min_runtime=job.min_runtime_seconds,
+            min_runtime=self._bound(job.min_runtime_seconds),
             resumable=contracts.resumable,
             unallocated=True,
             priority=job.priority,
@@ -147,6 +147,11 @@ class ResearchLabSource:
         )
         work.kind = 0 if debug else 1 if job.gpus <= 8 else 2
         return work
+
+    def _bound(self, contract_seconds: int) -> int:
+        """What people would ask for, within the policy's bounds (R14); 0 stays 0 where it is allowed."""
+        policy = self.setup.policy
+        return min(max(contract_seconds, policy.min_runtime_min_seconds), policy.min_runtime_max_seconds)
 
     # ------------------------------------------------ what is drawn at the start
 
