@@ -93,7 +93,7 @@ LAST_FIGURES = (
     Figure("lost to failures, GPU-hours", at("lost_to_failures_gpu_hours"), one_digit),
     Figure("free but unusable, GPU-hours", at("free_unusable_gpu_hours"), one_digit),
     Figure("begun and unfinished at the end", at("unfinished_started"), whole),
-    Figure("not finished in the time", at("cut_jobs"), whole),
+    Figure("submitted after the end: left out", at("cut_jobs"), whole),
     Figure("larger than the cluster: never start", at("too_large_jobs"), whole),
     Figure("parts of a GPU, rounded up", at("rounded_jobs"), whole),
     Figure("seed", at("seed"), str),

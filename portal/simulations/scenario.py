@@ -147,10 +147,9 @@ def build(scenario: Scenario, trace: TraceRows | None, seed: int | None = None) 
     built = []
     for number, spec in enumerate(scenario.clusters):
         rows = np.flatnonzero(cluster == number)
-        kept = rows if end is None else rows[trace.submit_at[rows] < end]
-        if len(kept):
-            cut = len(rows) - len(kept)
-            built.append(_replayed(scenario, spec, trace, drawn, kept, cut, seed))
+        late = 0 if end is None else int((trace.submit_at[rows] >= end).sum())
+        if len(rows) > late:
+            built.append(_replayed(scenario, spec, trace, drawn, rows, late, seed))
     if not built:
         raise TraceRefused(trace.file, f"has no job in the {scenario.days} days of the scenario")
     return built
@@ -168,7 +167,7 @@ def _generated(scenario: Scenario, spec: ClusterSpec, generator: ResearchLab, se
 
 
 def _replayed(
-    scenario: Scenario, spec: ClusterSpec, trace: TraceRows, drawn: Drawn, rows: IntArray, cut: int, seed: int
+    scenario: Scenario, spec: ClusterSpec, trace: TraceRows, drawn: Drawn, rows: IntArray, late: int, seed: int
 ) -> Built:
     tree = Tree.of(line for line in scenario.budgets if line.cluster == spec.name)
     present = np.unique(trace.project[rows]).tolist()
@@ -184,8 +183,8 @@ def _replayed(
         project[index] = order[found[name] or name]
     jobs, changed = jobs_of(trace, rows, drawn, spec, scenario.contracts, project)
     notes = list_skipped(trace, {name: path for name, path in found.items() if path and path != name})
-    if cut:
-        notes.append(f"The trace is cut at day {(scenario.days or 0) + (scenario.warmup_days or 0)}: {cut} jobs "
+    if late:
+        notes.append(f"The trace is cut at day {(scenario.days or 0) + (scenario.warmup_days or 0)}: {late} jobs "
                      f"submitted later are left out.")  # fmt: skip
     if changed:
         notes.append(f"{changed} jobs ask for a minimum runtime outside the policy's bounds; the nearest bound counts.")

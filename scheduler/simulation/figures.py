@@ -51,12 +51,8 @@ class Hours:
 def build_report(loop: Loop) -> Report:
     """All figures of a run that has ended."""
     setup, hours = loop.setup, read_hours(loop)
-    waits, restarts = loop.ledger.waits.read(), None
     since = setup.warmup_seconds
-    fresh = (waits["restart"] == 0) & (waits["submit"] >= since)
-    again = (waits["restart"] == 1) & (waits["start"] >= since)
-    restarts = {name: column[again] for name, column in waits.items()}
-    waits = {name: column[fresh] for name, column in waits.items()}
+    waits, restarts = _split_waits(loop, since)
     occupied = {kind: int(rows[:, hours.measured].sum()) for kind, rows in hours.by_standing.items()}
     total = sum(occupied.values())
     span = max(loop.now - since, 0)
@@ -222,6 +218,17 @@ def _summarise(waits: dict[str, IntArray]) -> dict[str, Waits]:
         started = mine & (waits["started"] == 1)
         found[name] = summarise_waits(int(mine.sum()), (waits["end"] - waits["start"])[started])
     return found
+
+
+def _split_waits(loop: Loop, since: int) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
+    """Of what was measured: waits for first starts, and for restarts."""
+    waits = loop.ledger.waits.read()
+    fresh = (waits["restart"] == 0) & (waits["submit"] >= since)
+    again = (waits["restart"] == 1) & (waits["start"] >= since)
+    return (
+        {name: column[fresh] for name, column in waits.items()},
+        {name: column[again] for name, column in waits.items()},
+    )
 
 
 def _read_lost(loop: Loop, since: int) -> tuple[int, int]:

@@ -1,10 +1,10 @@
 """The generator `research-lab`: a laboratory that always asks for more than there is (SPEC.md section 11).
 
 - A closed loop: each team, outside its idle weeks, keeps GPUs waiting worth 2.5 x its share of the
-  cluster; as soon as a pass has left less, by as much as the next job of the team's stream asks
-  for, that job is submitted at the next point of the grid. What waits again after a preemption
-  counts as waiting. In an idle week (6 % of weeks: conferences, holidays, a deadline behind) a team
-  submits nothing; what it had waiting runs down.
+  cluster: every 20 minutes somebody looks, and submits the next jobs of the team's stream while
+  they fit under that. What waits again after a preemption counts as waiting. In an idle week (4 % of
+  weeks: conferences, holidays, a deadline behind) a team submits nothing; what it had waiting runs
+  down, which takes a day or two.
 - Debug workloads arrive on their own, at random times in working hours, 9 to 19 h, at weekends at
   45 % of a weekday's rate: a little more than one per GPU and day on average, shared out among the
   teams that are there by their number of users.
@@ -43,6 +43,7 @@ HOUR, DAY = 3600, 86400
 WEEK = 7 * DAY
 YEAR = 365 * DAY
 
+LOOK_SECONDS = 20 * 60
 WORK_FROM_SECONDS, WORK_SECONDS = 9 * HOUR, 10 * HOUR
 WEEKEND_PART = 0.45
 SHORTEST_REPAIR_SECONDS = HOUR
@@ -101,14 +102,13 @@ class ResearchLabSource:
         return works
 
     def follow(self, now: int, waiting_gpus: list[int], waiting_debug: list[int]) -> None:
-        """After a pass: whoever has too little waiting submits at the next point of the grid."""
+        """After a pass: whoever has too little waiting submits when somebody looks."""
         self.waiting_gpus, self.waiting_debug = waiting_gpus, waiting_debug
         week = now // WEEK
         for number, team in enumerate(self.teams):
             short = self.target[number] - waiting_gpus[team] + waiting_debug[team]
             if not self.idle[number, week] and self._is_short(number, short):
-                step = self.setup.pass_interval_seconds
-                self.refill_at = min(self.refill_at, (now // step + 1) * step)
+                self.refill_at = min(self.refill_at, (now // LOOK_SECONDS + 1) * LOOK_SECONDS)
                 return
 
     def _refill(self, team: int, now: int) -> list[Work]:
@@ -139,7 +139,7 @@ class ResearchLabSource:
             duration=job.duration_seconds,
             replicas=replicas,
             gpus_per_replica=-(-job.gpus // replicas),
-            min_runtime=job.min_runtime_seconds,
+            min_runtime=self._bound(job.min_runtime_seconds),
             resumable=contracts.resumable,
             unallocated=True,
             priority=job.priority,
@@ -147,6 +147,11 @@ class ResearchLabSource:
         )
         work.kind = 0 if debug else 1 if job.gpus <= 8 else 2
         return work
+
+    def _bound(self, contract_seconds: int) -> int:
+        """What people would ask for, within the policy's bounds (R14); 0 stays 0 where it is allowed."""
+        policy = self.setup.policy
+        return min(max(contract_seconds, policy.min_runtime_min_seconds), policy.min_runtime_max_seconds)
 
     # ------------------------------------------------ what is drawn at the start
 

@@ -118,7 +118,7 @@ class ResearchLab:
     users: int = 150
     budgets_ppm: int = 820_000  # of the cluster, all teams together
     backlog_factor: float = 2.5  # GPUs waiting, over the team's share of the cluster
-    idle_week_fraction: float = 0.06
+    idle_week_fraction: float = 0.04
     zero_min_runtime_fraction: float = 0.15
     debug_per_gpu_day: float = 1.05
     host_failures_per_host_year: float = 3.0

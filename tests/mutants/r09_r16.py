@@ -22,7 +22,7 @@ MUTANTS = (
     core(
         "R9c",
         "any lead is enough, without the margin",
-        "balance",
+        "funds",
         "least = self._near(node, self.usage[node] + charge) + margin_ppm / PPM",
         "least = self._near(node, self.usage[node] + charge)",
         "r09_licences",
@@ -30,9 +30,9 @@ MUTANTS = (
     core(
         "R9c",
         "the asker is judged before it is charged",
-        "balance",
-        "(self.usage[node] + charge) * bottom * other_top",
-        "self.usage[node] * bottom * other_top",
+        "funds",
+        "least = self._near(node, self.usage[node] + charge) + margin_ppm / PPM",
+        "least = self._near(node, self.usage[node]) + margin_ppm / PPM",
         "r09_licences",
     ),
     core(
@@ -105,7 +105,7 @@ MUTANTS = (
         "R11",
         "who wastes what was taken may take on",
         "board",
-        "banned=find_banned(list_bans(snapshot.takers, policy), facts.now)",
+        "banned=list_bans(snapshot.takers, policy).find_banned(facts.now)",
         "banned=frozenset()",
         "r11_stopping",
     ),
@@ -136,7 +136,7 @@ MUTANTS = (
     core(
         "R12",
         "what is reserved does not count in what others of the project may start",
-        "balance",
+        "funds",
         "self.reserved[node] += sign * contract",
         "self.reserved[node] += 0",
         "r12_reservations",

@@ -60,6 +60,14 @@ def test_an_answer_says_what_was_asked_and_how_long_it_took() -> None:
     assert any("duration of 0" in note for note in report["notes"])
 
 
+def test_what_is_submitted_after_the_end_is_counted_and_said() -> None:
+    rows = b"job_id,user,project,submit_time_s,duration_s,gpus\na,,p,86399,600,8\nb,,p,86400,600,8\n"
+    clusters = [{"name": "c", "hosts": 1, "policy": {"scheduler": "fifo"}}]
+    report = answer(read_scenario({"clusters": clusters, "projects": [], "days": 1}), read_trace(rows), None)
+    assert (report["jobs"], report["cut_jobs"], report["waits"]["all"]["started"]) == (1, 1, 1)
+    assert "The trace is cut at day 1: 1 jobs submitted later are left out." in report["notes"]
+
+
 def test_the_same_seed_gives_the_same_figures() -> None:
     first, second = report_of(), report_of()
     for report in (first, second):
