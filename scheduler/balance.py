@@ -17,6 +17,9 @@ from scheduler.usage import Window, round_once, weigh_until
 Step = tuple[int, int]  # (at, value from then on)
 Piece = tuple[int, int, int]  # (from, to, value between)
 
+ENDLESS = 1 << 62
+"""Later than any moment."""
+
 
 @dataclass(slots=True)
 class Tree:
@@ -32,6 +35,7 @@ class Tree:
     top_down: list[int]  # every node after its parent
     steps: list[list[Step]]  # share of the parent's share, ppm
     burst_steps: list[list[Step]]
+    products: tuple[int, list[list[Step]]] | None = None  # see list_products
     below: dict[int, list[int]] = field(default_factory=dict)  # see list_below
     changes: list[int] = field(default_factory=list)  # every moment at which a share changed, in order
 
@@ -195,23 +199,39 @@ def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy) -> list[Quota
         return [
             (share * whole, PPM**depth * capacity.seconds) for share, depth in zip(present, tree.depth, strict=True)
         ]
-    pieces: list[list[Piece]] = [[] for _ in tree.parent]
-    quotas: list[Quota] = [(0, 1)] * len(tree.parent)
-    for node in tree.top_down:
-        if node == tree.root:
-            pieces[node] = [(window.since, window.now, 1)]
-        else:
-            steps = _with_first_budget(tree, node, policy)
-            pieces[node] = multiply_pieces(pieces[tree.parent[node]], cut_pieces(steps, window, before=0))
-        scale = PPM ** tree.depth[node]
+    quotas: list[Quota] = []
+    for node, steps in enumerate(list_products(tree, policy)):
+        pieces, scale = clip_steps(steps, window), PPM ** tree.depth[node]
         if capacity.seconds == 0:
-            quotas[node] = _present_quota(present[node], scale, capacity)
+            quotas.append(_present_quota(present[node], scale, capacity))
         elif window.half_life is None:
-            total = sum(value * capacity.between(low, high) for low, high, value in pieces[node] if value)
-            quotas[node] = (total * window.seconds, scale * capacity.seconds)
+            total = sum(value * capacity.between(low, high) for low, high, value in pieces)
+            quotas.append((total * window.seconds, scale * capacity.seconds))
         else:
-            quotas[node] = (_weigh_quota(pieces[node], scale, capacity), 1)
+            quotas.append((_weigh_quota(pieces, scale, capacity), 1))
     return quotas
+
+
+def list_products(tree: Tree, policy: Policy) -> list[list[Step]]:
+    """Each node's share of the cluster through all time: the product of the shares along its path."""
+    if tree.products is None or tree.products[0] != policy.first_budget_seconds:
+        products: list[list[Step]] = [[(-ENDLESS, 1)] for _ in tree.parent]
+        for node in tree.top_down:
+            if node != tree.root:
+                above, own = products[tree.parent[node]], _with_first_budget(tree, node, policy)
+                moments = sorted({at for at, _ in (*above, *own)})
+                products[node] = [(at, value_at(above, at, 0) * value_at(own, at, 0)) for at in moments]
+        tree.products = policy.first_budget_seconds, products
+    return tree.products[1]
+
+
+def clip_steps(steps: Sequence[Step], window: Window) -> list[Piece]:
+    """A step function over the window as (from, to, value), without what is empty or 0."""
+    ends = [at for at, _ in steps[1:]] + [ENDLESS]
+    pieces = (
+        (max(at, window.since), min(end, window.now), value) for (at, value), end in zip(steps, ends, strict=True)
+    )
+    return [(low, high, value) for low, high, value in pieces if low < high and value]
 
 
 def has_changed(tree: Tree, window: Window) -> bool:

@@ -43,9 +43,8 @@ def find_room(board: Board, takeable: bool = True, licensed: bool = False) -> In
     if takeable:
         room += np.array(board.floor.takeable, dtype=np.int64)
     if licensed:
-        for attempt in board.pool.victims.keys() - board.pool.unallocated:
-            for host, gpus in board.pool.list_places(board.pool.victims[attempt]):
-                room[host] += gpus
+        for host, gpus in board.pool.tables.funded_gpus.items():
+            room[host] += gpus
     return room
 
 

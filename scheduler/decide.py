@@ -67,7 +67,7 @@ def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
         turns, kept = board.turns, len(board.book.by_zone)
         _walk_express(board, shapes)
         _walk_funded(board, shapes)
-        licences = board.turns != turns and board.pool.has_funded()
+        licences = board.turns != turns and board.pool.has_funded() and not board.started.all()
         opened = len(board.book.by_zone) < kept  # a reservation that has started leaves its hosts to those before it
         if not lapse_unfunded(board) and not licences and not opened:
             break

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
 
+MOST_WAITED = 32
+"""Rows of what waits no longer that may stand beside as many as wait."""
+
 MOST_DEAD = 400
 """Rows of what is over that a steady table may hold beside as many as are alive."""
 
@@ -172,6 +175,8 @@ class Ground:
         self.ledgers.advance()
         if len(state.attempts.dead) + len(state.pending.dead) > MOST_DEAD + len(self.ledgers.claims):
             self._compact()
+        elif len(state.pending.dead) > MOST_WAITED + len(state.pending.row_of or ()):
+            self._compact_pending()
         if whole or self._rebook or state.draining or self.board is None:
             self._snapshot = None
         facts = self._read()
@@ -226,13 +231,17 @@ class Ground:
         known = [*((state.attempts, name) for name in ("segment_at", "running_at", "decided_at")), *tables]
         return any(int(table[name].max(initial=NEVER)) > now for table, name in known)
 
+    def _compact_pending(self) -> None:
+        self.state.pending.compact()
+        self._over = np.zeros(self.state.pending.count, dtype=bool)
+        self._rebook = True  # reservations name rows
+
     def _compact(self) -> None:
         """Rows get new places: the board is laid out anew."""
         state = self.state
         state.attempts.compact()
-        state.pending.compact()
+        self._compact_pending()
         self.board = None
-        self._over = np.zeros(state.pending.count, dtype=bool)
         self._places = [self._find_places(row) for row in range(state.attempts.count)]
         self._on_host: dict[int, set[int]] = {}
         for row, places in enumerate(self._places):

@@ -63,7 +63,7 @@ class Tables:
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
         self._least: dict[int, tuple[int, int]] = {}  # by host: (least cost of a victim there, of one of its GPUs)
-        self._funded_gpus: dict[int, int] = {}
+        self.funded_gpus: dict[int, int] = {}  # by host: of funded work past its minimum
         self._rates: dict[int, int] = {}  # by host: no unallocated GPU there costs less
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
         self._heaps: dict[int, list[Offer]] = {}
@@ -91,14 +91,14 @@ class Tables:
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
         if victim.funded:
-            self._funded_gpus[host] = self._funded_gpus.get(host, 0) + victim.on_host[host]
+            self.funded_gpus[host] = self.funded_gpus.get(host, 0) + victim.on_host[host]
         (self.funded_on_host if victim.funded else self.on_host).setdefault(host, set()).add(victim.attempt)
         self.touch(host)
 
     def drop(self, host: int, victim: Victim) -> None:
         """A victim that is one no longer."""
         if victim.funded:
-            self._funded_gpus[host] -= victim.on_host[host]
+            self.funded_gpus[host] -= victim.on_host[host]
         (self.funded_on_host if victim.funded else self.on_host)[host].discard(victim.attempt)
         self.touch(host)
 
@@ -116,7 +116,7 @@ class Tables:
 
     def most(self, host: int) -> int:
         """GPUs that the best licensed asker could have there."""
-        return self.room(host) + self._funded_gpus.get(host, 0)
+        return self.room(host) + self.funded_gpus.get(host, 0)
 
     def count_granted(self, host: int, licence: Licence) -> int:
         """GPUs there of funded work that the licence covers."""
