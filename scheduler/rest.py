@@ -93,6 +93,6 @@ def _rest_of_licences(board: Board, drift: list[Drift]) -> int:
             else:
                 speed = rises * inverse[other] + down * inverse[node]
             gap = abs(ahead) - NEAR_RATIO
-            if gap < least * speed:
+            if speed and gap < least * speed:  # two that stand still stay as they are, however near
                 least = gap / speed
     return int(max(least, 0))

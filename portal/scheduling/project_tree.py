@@ -74,6 +74,7 @@ def project_move(
     Its budget goes back to the old parent; what was charged stays with the ancestors of its time.
     """
     now = _tree_held(now)
+    _levels_hold(project, parent)
     held, target = project_fresh(project), project_fresh(parent)
     old = held.parent
     if old is not None and old.pk == target.pk:
@@ -113,6 +114,7 @@ def _move_checked(project: Project, target: Project) -> None:
 def project_archive(*, project: Project, actor: User | None, now: datetime, base_version: int | None = None) -> Project:
     """Close the project and all below it: no submissions, no budget. Refused while work waits or runs there."""
     now = _tree_held(now)
+    _levels_hold(project)
     held = project_fresh(project)
     parent_lead_require(held, actor)
     if held.archived_at is not None:
@@ -175,6 +177,17 @@ def _tree_held(now: datetime) -> datetime:
         state_lock(cluster)
     tree_lock()
     return whole_second(now)
+
+
+def _levels_hold(project: Project, *others: Project) -> None:
+    """Nobody divides the level that the project leaves, nor one in it, until the transaction ends.
+
+    Who gave it a budget meanwhile would leave it with a share of a parent that it no longer has. In the order of ids,
+    as an import takes them.
+    """
+    place = Project.objects.get(pk=project.pk)
+    rows = subtree_of(place) | Project.objects.filter(pk__in=[place.parent_id, *(other.pk for other in others)])
+    list(rows.select_for_update(no_key=True).order_by("pk").values_list("pk"))
 
 
 def _no_work_require(project: Project) -> None:

@@ -3,11 +3,15 @@
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
+from portal.budgets.selectors import budgets_at
+from portal.budgets.services import budget_change_create
+from portal.clusters.models import Cluster
 from portal.common.errors import CommonsError, Conflict, Refused
 from portal.projects.models import Membership, Project
 from portal.projects.services import membership_set, project_change, project_create
@@ -15,7 +19,7 @@ from portal.projects.tree import tree_lock
 from portal.scheduling.project_tree import project_archive, project_move, project_unarchive
 from portal.scheduling.round import state_lock
 from portal.workloads.services import workload_submit
-from tests.factories import START, cluster_make, host_make, project_make, user_make
+from tests.factories import START, after, cluster_make, host_make, project_make, user_make
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -188,3 +192,45 @@ def test_two_projects_moved_below_each_others_children_at_once_make_no_cycle() -
     )
     assert isinstance(error, Refused)
     assert tree_whole()
+
+
+LEAVES: dict[str, Callable[[Project, Project], Any]] = {name: CHANGES[name] for name in ("move", "archive")}
+
+
+def budget_give(project: Project, cluster: Cluster, effective_at: datetime | None = None) -> None:
+    """40 % to the project, nothing to its siblings."""
+    assert project.parent is not None
+    siblings = Project.objects.filter(parent=project.parent)
+    budget_change_create(
+        cluster=cluster,
+        parent=project.parent,
+        base_version=0,
+        lines=[(each, 400_000 if each == project else 0, None) for each in siblings],
+        reason="for a test",
+        author=None,
+        effective_at=effective_at,
+        now=START,
+    )
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_who_leaves_a_level_takes_no_budget_along_that_was_being_given_meanwhile(name: str) -> None:
+    nlp, vision, cluster = project_make("lab/nlp"), project_make("lab/vision"), cluster_make()
+    assert both(lambda: budget_give(nlp, cluster), lambda: LEAVES[name](nlp, vision)) is None
+    assert budgets_at(cluster=cluster, at=START).get(nlp.pk) is None
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_who_leaves_a_level_sees_the_budget_that_was_being_planned_meanwhile(name: str) -> None:
+    nlp, vision, cluster = project_make("lab/nlp"), project_make("lab/vision"), cluster_make()
+    error = both(lambda: budget_give(nlp, cluster, after(3600)), lambda: LEAVES[name](nlp, vision))
+    assert isinstance(error, Conflict)
+    assert error.errors[0].code == "budget_planned"
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_budget_for_a_project_that_is_leaving_the_level_is_refused_in_words(name: str) -> None:
+    nlp, vision, cluster = project_make("lab/nlp"), project_make("lab/vision"), cluster_make()
+    error = both(lambda: LEAVES[name](nlp, vision), lambda: budget_give(nlp, cluster))
+    assert isinstance(error, Refused)
+    assert "is no child of lab" in error.detail

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from scheduler import events
 from scheduler.decide import decide
 from scheduler.state import State
-from tests.scheduler.driver import Lab, Life, Step, busy_times, calm_times, do_step, examples, histories, labs
+from tests.scheduler.driver import (
+    Lab,
+    Life,
+    Step,
+    busy_times,
+    calm_times,
+    do_step,
+    examples,
+    histories,
+    labs,
+    make_busy,
+)
 from tests.scheduler.test_properties import policies
 from tests.scheduler.world import DAY, HOUR, World
 
@@ -110,3 +121,8 @@ def test_rows_that_are_over_are_cleared_away_and_nothing_changes(monkeypatch: py
         world.free_stopped()
         twins.compare()
     assert len(twins.kept.attempts.dead) + len(twins.kept.pending.dead) < 60
+
+
+def test_two_balances_that_stand_still_at_the_margin_need_no_new_look() -> None:
+    # Found by chance: neither of two branches used a GPU, and both stood exactly a margin apart.
+    live(*make_busy(3, 13, True), [True], lookback_seconds=3 * HOUR)

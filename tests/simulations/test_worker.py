@@ -83,7 +83,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_run_back_and_ends(worker):
     run = asked()
     until(lambda: Run.objects.get(pk=run.pk).state == RunState.RUNNING and bool(simulating(worker)))
     (child,) = simulating(worker)
-    assert child.nice() >= 10
+    until(lambda: child.nice() >= 10)
     worker.send_signal(signal.SIGTERM)
     worker.wait(DEADLINE_SECONDS)
     assert not child.is_running()
