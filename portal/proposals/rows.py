@@ -11,6 +11,7 @@ from portal.projects.models import User
 from portal.proposals.models import GrantRequest, Proposal
 from portal.proposals.selectors import change_words, changes_since, draft_rows, requests_visible
 from portal.simulations.models import Comparison, Run
+from portal.simulations.names import names_hidden, text_seen
 
 Rows = list[dict[str, Any]]
 RENAMED = {"from": "from_at", "until": "until_at"}
@@ -87,17 +88,18 @@ def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, 
         "comments": [
             {"id": each.pk, "author": each.author.username, "at": each.at, "text": each.text} for each in comments
         ],
-        "simulation": _simulation_row(proposal),
+        "simulation": _simulation_row(proposal, user),
     }
 
 
-def _simulation_row(proposal: Proposal) -> dict[str, Any] | None:
+def _simulation_row(proposal: Proposal, user: User) -> dict[str, Any] | None:
     """Both runs without what is large."""
     rows = Comparison.objects.select_related("today", "draft")
     light = rows.defer(*(f"{side}__{name}" for side in ("today", "draft") for name in ("scenario", "report", "notes")))
     found = light.filter(pk=proposal.comparison_id or 0).first()
-    return None if found is None else {"today": _run_row(found.today), "draft": _run_row(found.draft)}
+    return None if found is None else {"today": _run_row(found.today, user), "draft": _run_row(found.draft, user)}
 
 
-def _run_row(run: Run) -> dict[str, Any]:
-    return {"id": run.pk, "state": run.state, "progress_ppm": run.progress_ppm, "error": run.error}
+def _run_row(run: Run, user: User) -> dict[str, Any]:
+    error = text_seen(run.error, names_hidden(run=run, user=user)) if run.error else run.error
+    return {"id": run.pk, "state": run.state, "progress_ppm": run.progress_ppm, "error": error}

@@ -5,6 +5,7 @@ import pytest
 from portal.common.errors import Conflict, Forbidden
 from portal.common.models import AuditEntry
 from portal.proposals.models import Proposal
+from portal.proposals.rows import proposal_row
 from portal.proposals.services.decisions import proposal_reject
 from portal.proposals.services.proposals import proposal_edit, proposal_rebase, proposal_revise
 from portal.proposals.services.simulations import proposal_simulate
@@ -76,3 +77,13 @@ def test_what_is_decided_is_not_simulated(scene):
     with pytest.raises(Conflict, match="This proposal is rejected"):
         simulate(proposal, scene.max)
     assert Proposal.objects.get().comparison is None
+
+
+def test_why_a_run_failed_names_no_project_that_the_reader_may_not_see(scene):
+    proposal = simulate(proposal_make(scene), scene.mona)
+    Run.objects.update(state="failed", ended_at=NOW, error="lab/nlp has more than 100 %.")
+    told = {
+        user.username: proposal_row(proposal=proposal, user=user, now=NOW)["simulation"]["today"]["error"]
+        for user in (scene.mona, scene.vera)
+    }
+    assert told == {"mona": "lab/nlp has more than 100 %.", "vera": "a project has more than 100 %."}
