@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from portal.budgets.models import BudgetChange, BudgetLine
 from portal.budgets.selectors import CHANGE_RELATED, Line, changes_standing
 from portal.clusters.models import Cluster
+from portal.projects.former import projects_as_below
 from portal.projects.models import Project, User
 from portal.projects.selectors import projects_visible
 
@@ -72,18 +73,23 @@ def changes_in_levels_of(*, changes: QuerySet[BudgetChange], project: Project) -
 def changes_recorded(
     *, changes: Iterable[BudgetChange], at: datetime, project: Project | None = None
 ) -> list[Recorded]:
-    """Each change in the order given with its moves, of one project only if named; three queries, however many."""
+    """Each change in the order given with its moves, of one project only if named; three queries, however many.
+
+    One more where a project has left its level since: it is named as it was called there.
+    """
     asked = list(changes)
     levels = _levels(asked)
     pairs = {change.pk: _pair(change, levels) for change in asked}
     lines = _lines({pk for pair in pairs.values() for pk in pair if pk is not None}, project)
     project_ids = {project_id for of_change in lines.values() for project_id in of_change}
     projects = Project.objects.in_bulk(project_ids)
+    sides = {change.pk: [lines.get(pk or 0, {}) for pk in pairs[change.pk]] for change in asked}
+    named = _named(asked, sides, projects)
     return [
         Recorded(
             change=change,
             state=_state(change, levels[change.cluster_id, change.parent_id], at),
-            moves=_moves(projects, *(lines.get(pk or 0, {}) for pk in pairs[change.pk])),
+            moves=_moves(named, change.parent_id, *sides[change.pk]),
         )
         for change in asked
     ]
@@ -136,10 +142,26 @@ def _lines(change_ids: Iterable[int], project: Project | None) -> dict[int, dict
     return lines
 
 
-def _moves(projects: dict[int, Project], before: dict[int, Line], after: dict[int, Line]) -> tuple[Move, ...]:
+def _named(
+    changes: Iterable[BudgetChange], sides: dict[int, list[dict[int, Line]]], projects: dict[int, Project]
+) -> dict[tuple[int, int], Project]:
+    """Each project by its id and the level's parent; parents are read only where a project has left."""
+    named: dict[tuple[int, int], Project] = {}
+    left: list[tuple[Project, Project]] = []
+    for change in changes:
+        for pk in sides[change.pk][0].keys() | sides[change.pk][1].keys():
+            named[pk, change.parent_id] = projects[pk]
+            if projects[pk].parent_id != change.parent_id:
+                left.append((projects[pk], change.parent))
+    return named | projects_as_below(places=left)
+
+
+def _moves(
+    named: dict[tuple[int, int], Project], parent_id: int, before: dict[int, Line], after: dict[int, Line]
+) -> tuple[Move, ...]:
     """By path; a budget of 0 % where there was none before is no move."""
     moved = [
-        Move(projects[pk], before.get(pk), after.get(pk))
+        Move(named[pk, parent_id], before.get(pk), after.get(pk))
         for pk in before.keys() | after.keys()
         if (before.get(pk) or _NOTHING) != (after.get(pk) or _NOTHING)
     ]

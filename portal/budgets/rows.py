@@ -9,6 +9,7 @@ from portal.budgets.history import Move, Recorded, changes_recorded
 from portal.budgets.models import BudgetChange, BudgetLine
 from portal.budgets.selectors import version_of_level
 from portal.common.units import PPM
+from portal.projects.former import projects_as_below
 
 Rows = list[dict[str, Any]]
 
@@ -21,13 +22,15 @@ def change_rows(*, changes: Iterable[BudgetChange], at: datetime) -> Rows:
 def change_row(*, change: BudgetChange, at: datetime) -> dict[str, Any]:
     """One change with every child's budget."""
     [row] = change_rows(changes=[change], at=at)
-    lines = BudgetLine.objects.filter(change=change).select_related("project").order_by("project__path")
+    rows = BudgetLine.objects.filter(change=change).select_related("project").order_by("project__path")
+    lines = list(rows)
+    named = projects_as_below(places=[(line.project, change.parent) for line in lines])
     return {
         **row,
         "level_version": version_of_level(cluster=change.cluster, parent=change.parent),
         "children": [
             {
-                "project": line.project.path,
+                "project": named[line.project_id, change.parent_id].path,
                 "percent": _percent(line.share_ppm),
                 "share_ppm": line.share_ppm,
                 "burst_gpus": line.burst_gpus,

@@ -12,6 +12,7 @@ from portal.clusters.models import Cluster
 from portal.common.units import PPM
 from portal.dashboard import budget_units
 from portal.dashboard.project_tree import installed_gpus
+from portal.projects.former import projects_as_below
 from portal.projects.models import Project
 from portal.proposals.models import GrantRequest, Proposal
 from portal.proposals.selectors import DraftRow, draft_rows
@@ -161,10 +162,12 @@ def list_rows(*, proposals: Sequence[Proposal], now: datetime) -> list[ListRow]:
     requests = dict(counted.annotate(n=Count("requests")).values_list("pk", "n"))
     in_force = {cluster: budgets_at(cluster=cluster, at=now) for cluster in {each.cluster for each in proposals}}
     lines = {each.pk: each for each in Proposal.objects.filter(pk__in=ids).prefetch_related("lines__project")}
+    places = [(line.project, each.parent) for each in proposals for line in lines[each.pk].lines.all()]
+    named = projects_as_below(places=places)
     return [
         ListRow(
             each,
-            _largest_move(lines[each.pk], in_force[each.cluster]),
+            _largest_move(lines[each.pk], in_force[each.cluster], named),
             comments.get(each.pk, 0),
             requests.get(each.pk, 0),
         )
@@ -172,11 +175,11 @@ def list_rows(*, proposals: Sequence[Proposal], now: datetime) -> list[ListRow]:
     ]
 
 
-def _largest_move(proposal: Proposal, today: dict[int, Line]) -> str:
+def _largest_move(proposal: Proposal, today: dict[int, Line], named: dict[tuple[int, int], Project]) -> str:
     if proposal.decided_at is not None:
         return ""
     moves = [
-        (abs(line.share_ppm - before), line.project.name, before, line.share_ppm)
+        (abs(line.share_ppm - before), named[line.project_id, proposal.parent_id].name, before, line.share_ppm)
         for line in proposal.lines.all()
         if (before := today.get(line.project_id, NO_BUDGET).share_ppm) != line.share_ppm
     ]

@@ -13,6 +13,7 @@ from portal.budgets.selectors import NO_BUDGET, Line, level_at, level_history, v
 from portal.budgets.services import percent_exact
 from portal.clusters.models import Cluster
 from portal.common.errors import NotFound
+from portal.projects.former import projects_as_below
 from portal.projects.models import Membership, Project, Role, User
 from portal.projects.selectors import ancestor_paths, projects_visible, role_of
 from portal.proposals.models import GrantRequest, Proposal
@@ -128,22 +129,30 @@ class DraftRow:
         return self.draft != self.base and self.newest not in (self.base, self.draft)
 
 
+def lines_kept(*, proposal: Proposal) -> list[tuple[Project, int, int | None]]:
+    """What the proposal says of each child; one that has left the level is named as it was called there."""
+    lines = list(proposal.lines.select_related("project"))
+    named = projects_as_below(places=[(line.project, proposal.parent) for line in lines])
+    return [(named[line.project_id, proposal.parent_id], line.share_ppm, line.burst_gpus) for line in lines]
+
+
 def draft_rows(*, proposal: Proposal, now: datetime) -> list[DraftRow]:
     """Every child of the level today and in the draft; a child made since stands with what it has."""
     moment = max(proposal.effective_at or now, now)
     base = lines_as_of(proposal=proposal, version=proposal.base_version, at=moment)
     newest = level_at(cluster=proposal.cluster, parent=proposal.parent, at=moment).lines
     today = level_at(cluster=proposal.cluster, parent=proposal.parent, at=now).lines
-    lines = {line.project_id: line for line in proposal.lines.select_related("project")}
+    kept = lines_kept(proposal=proposal)
+    lines = {project.pk: Line(share_ppm, burst_gpus) for project, share_ppm, burst_gpus in kept}
     children = {child.pk: child for child in Project.objects.filter(parent_id=proposal.parent_id, archived_at=None)}
-    children |= {pk: line.project for pk, line in lines.items()}
+    children |= {project.pk: project for project, _, _ in kept}
     return [
         DraftRow(
             project=child,
             base=base.get(pk, NO_BUDGET),
             today=today.get(pk, NO_BUDGET),
             newest=newest.get(pk, NO_BUDGET),
-            draft=Line(lines[pk].share_ppm, lines[pk].burst_gpus) if pk in lines else newest.get(pk, NO_BUDGET),
+            draft=lines.get(pk, newest.get(pk, NO_BUDGET)),
             listed=pk in lines,
         )
         for pk, child in sorted(children.items(), key=lambda item: item[1].path)

@@ -92,7 +92,7 @@ def project_move(
     before = {"path": held.path}
     paths_follow(held, parent=target, slug=held.slug, now=now)
     segments_repath(projects=list(subtree_of(held).values_list("pk", flat=True)), at=now)
-    _budgets_release(old, released, f"{before['path']} moved to {held.path}.", actor, now)
+    _budgets_release(old, released, f"{before['path']} was moved to another parent.", actor, now)
     audit_record(actor=actor, action="project_move", target=held, before=before, after={"path": held.path}, now=now)
     _passes_request()
     return held

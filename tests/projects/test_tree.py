@@ -238,7 +238,7 @@ class TestMoving:
         shares = budgets_at(cluster=cluster, at=after(60))
         assert shares == {vision.pk: (300_000, 8)}
         assert version_of_level(cluster=cluster, parent=lab) == 2
-        assert lab.budget_changes.latest("version").reason == "lab/nlp moved to lab/vision/nlp."
+        assert lab.budget_changes.latest("version").reason == "lab/nlp was moved to another parent."
 
     def test_not_while_a_planned_change_of_budgets_names_it(self) -> None:
         cluster, nlp, vision = cluster_make(), project_make("lab/nlp"), project_make("lab/vision")

@@ -24,7 +24,7 @@ from portal.proposals.apis.requests import cluster_of_body
 from portal.proposals.filters import ProposalFilter
 from portal.proposals.models import Proposal
 from portal.proposals.rows import proposal_row, proposal_rows
-from portal.proposals.selectors import proposals_visible
+from portal.proposals.selectors import lines_kept, proposals_visible
 from portal.proposals.serializers import (
     ProposalCreateSerializer,
     ProposalDetailSerializer,
@@ -109,7 +109,7 @@ class ProposalDetail(RowView):
                 title=given.get("title", found.title),
                 reason=given.get("reason", found.reason),
                 effective_at=given.get("effective_at", found.effective_at),
-                lines=lines_of_body(user, given["children"]) if "children" in given else lines_kept(found),
+                lines=lines_of_body(user, given["children"]) if "children" in given else lines_kept(proposal=found),
                 requests=given.get("requests"),
                 actor=user,
                 now=timezone.now(),
@@ -152,10 +152,6 @@ def proposal_found(user: User, pk: int) -> Proposal:
 
 def answer(user: User, pk: int) -> dict[str, Any]:
     return proposal_row(proposal=proposal_found(user, pk), user=user, now=_now())
-
-
-def lines_kept(proposal: Proposal) -> list[LineInput]:
-    return [(line.project, line.share_ppm, line.burst_gpus) for line in proposal.lines.select_related("project")]
 
 
 def lines_of_body(user: User, children: Sequence[dict[str, Any]]) -> list[LineInput]:

@@ -9,7 +9,7 @@ from portal.common.errors import Conflict, Forbidden, Refused
 from portal.common.units import whole_second
 from portal.projects.models import User
 from portal.proposals.models import Proposal
-from portal.proposals.selectors import competing, own_refusal
+from portal.proposals.selectors import competing, lines_kept, own_refusal
 from portal.proposals.services.proposals import StaleBase, base_require, locked, moved, requests_release
 from portal.proposals.services.requests import reason_errors, requests_follow
 from portal.proposals.transitions import OPEN, PROPOSAL_STEPS, step_of
@@ -42,7 +42,7 @@ def _approved(proposal: Proposal, actor: User, reason: str, now: datetime) -> Pr
         cluster=proposal.cluster,
         parent=proposal.parent,
         base_version=proposal.base_version,
-        lines=[(line.project, line.share_ppm, line.burst_gpus) for line in proposal.lines.select_related("project")],
+        lines=lines_kept(proposal=proposal),
         reason=f"Proposal {proposal.pk}, {proposal.title}: {reason.strip()}"[:10_000],
         author=actor,
         effective_at=proposal.effective_at,

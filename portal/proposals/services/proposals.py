@@ -15,7 +15,7 @@ from portal.common.units import whole_second
 from portal.projects.models import Project, User
 from portal.projects.selectors import user_require
 from portal.proposals.models import GrantRequest, Proposal, ProposalLine
-from portal.proposals.selectors import change_words, changes_since, requests_visible
+from portal.proposals.selectors import change_words, changes_since, lines_kept, requests_visible
 from portal.proposals.services.requests import TEXT_LENGTH_MAX, TITLE_LENGTH_MAX, requests_follow, text_errors
 from portal.proposals.transitions import DRAFT, LIVE_STATES, PROPOSAL_STEPS, SUBMITTED, TAKEN_UP, Step, step_of
 
@@ -116,8 +116,7 @@ def proposal_open(*, proposal: Proposal, actor: User, now: datetime) -> Proposal
     if step_of(PROPOSAL_STEPS, "open", proposal.state, what="proposal") is None:
         return proposal
     base_require(proposal, now)
-    lines = [(line.project, line.share_ppm, line.burst_gpus) for line in proposal.lines.select_related("project")]
-    errors = _moment_errors(proposal.effective_at, now) + lines_errors(proposal.parent, lines)
+    errors = _moment_errors(proposal.effective_at, now) + lines_errors(proposal.parent, lines_kept(proposal=proposal))
     if errors:
         raise Refused.many(errors)
     proposal.opened_at = whole_second(now)
