@@ -5,7 +5,8 @@ OSMO and Run:ai, of Slurm's preemption by priority, and Ai2's account of what it
 
 - levels LOW, NORMAL, HIGH (`priority` 0, 1, 2 and more) that each author sets, across all projects
 - order: the higher level, then the earlier submission; what fits starts, what doesn't is passed by,
-  without a reservation, so that large gangs wait for luck
+  without a reservation, so that large gangs wait for luck; a pass gives up after so many that don't
+  fit (Slurm's main loop stops at the first of a partition), so that small work waits behind them
 - a workload that doesn't fit takes GPUs of lower levels, unless they opted out of preemption
   (`allow_unallocated` false); fewest GPUs first, whole gangs, youngest first on a host
 - a cap on the GPUs that one author holds at once (`max_gpus_per_user`)
@@ -20,6 +21,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from scheduler.state import State
 from scheduler.types import (
@@ -40,6 +42,9 @@ from scheduler.types import (
 )
 
 LOW, NORMAL, HIGH = range(3)
+
+QUEUE_DEPTH = 4
+"""How many that don't fit a pass looks at before it gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,27 +143,29 @@ class Desk:
 
         Of a shape that doesn't fit, nothing behind it fits either.
         """
-        heads: list[tuple[int, int, int, Shape, int]] = []
         largest = max((room for room, takes in zip(self.room, self.open, strict=True) if takes), default=0)
         lowest = min((one.level for one in self.holders.values() if one.takeable), default=HIGH + 1)
-        for shape, queue in self.queues.items():
-            if queue and (shape[2] <= largest or lowest < shape[0]):
-                self._push(heads, shape, 0)
-        while heads:
-            _, _, number, shape, place = heapq.heappop(heads)
+        hopeless = {shape for shape in self.queues if shape[2] > largest and lowest >= shape[0]}
+        passed = 0
+        for number in self._list_first() if len(hopeless) < len(self.queues) else ():
             ask = self.asks[number]
             if not self._is_under_cap(ask):
-                self._push(heads, shape, place + 1)
                 continue
-            found = self._place(shape, ask)
+            shape = self._shape(ask)
+            found = None if shape in hopeless else self._place(shape, ask)
             if found is not None:
                 yield found
-                self._push(heads, shape, place)
+                continue
+            hopeless.add(shape)
+            passed += 1
+            if passed >= QUEUE_DEPTH:
+                return
 
-    def _push(self, heads: list[tuple[int, int, int, Shape, int]], shape: Shape, place: int) -> None:
-        queue = self.queues[shape]
-        if place < len(queue):
-            heapq.heappush(heads, (-shape[0], *queue[place], shape, place))
+    def _list_first(self) -> list[int]:
+        """The ids at the head of the queue, in order, as many as a pass can come to."""
+        most = 4 * QUEUE_DEPTH + len(self.room)
+        heads = [[(-shape[0], *place) for place in queue[:most]] for shape, queue in self.queues.items() if queue]
+        return [number for _, _, number in islice(heapq.merge(*heads), most)]
 
     def _is_under_cap(self, ask: Ask) -> bool:
         asked = ask.replicas * ask.gpus_per_replica

@@ -101,8 +101,8 @@ def _summarised(waits: Columns) -> Report:
     found = {}
     for kind, name in enumerate(WAIT_CLASSES):
         mine = waits["kind"] == kind if name != "all" else np.ones(len(waits["kind"]), dtype=np.bool_)
-        lengths = (waits["end"] - waits["start"])[mine & (waits["started"] == 1)]
-        found[name] = asdict(summarise_waits(int(mine.sum()), lengths))
+        started = int((waits["started"][mine] == 1).sum())
+        found[name] = asdict(summarise_waits(started, (waits["end"] - waits["start"])[mine]))
     return found
 
 

@@ -215,8 +215,8 @@ def _summarise(waits: dict[str, IntArray]) -> dict[str, Waits]:
     found = {}
     for kind, name in enumerate(WAIT_CLASSES):
         mine = np.ones(len(waits["kind"]), dtype=bool) if name == "all" else waits["kind"] == kind
-        started = mine & (waits["started"] == 1)
-        found[name] = summarise_waits(int(mine.sum()), (waits["end"] - waits["start"])[started])
+        started = int((waits["started"][mine] == 1).sum())
+        found[name] = summarise_waits(started, (waits["end"] - waits["start"])[mine])
     return found
 
 

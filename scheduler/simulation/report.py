@@ -24,7 +24,10 @@ DEBUG_SECONDS_BELOW = 900
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """From the moment a workload could start to its start; of those submitted while it was measured."""
+    """From the moment a workload could start to its start, or to the end of the run; of those submitted while measured.
+
+    Leaving out those that never started would flatter a scheduler that starves them.
+    """
 
     n: int  # asked
     started: int
@@ -146,12 +149,12 @@ def find_rank(values: Sequence[int] | IntArray, percent: int) -> int | None:
     return int(ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1])
 
 
-def summarise_waits(asked: int, waits: Sequence[int] | IntArray) -> Waits:
-    """Mean and percentiles of the waits of those that started."""
+def summarise_waits(started: int, waits: Sequence[int] | IntArray) -> Waits:
+    """Mean and percentiles of all that asked; who never started counts with its wait until the end."""
     ordered = np.sort(np.asarray(waits, dtype=np.int64))
     mean = float(ordered.mean()) if len(ordered) else None
     ranks = [find_rank(ordered, percent) for percent in (50, 90, 99)]
-    return Waits(asked, len(ordered), mean, *ranks)
+    return Waits(len(ordered), started, mean, *ranks)
 
 
 def classify(gpus: IntArray, min_runtime_seconds: IntArray) -> IntArray:

@@ -44,7 +44,15 @@ def test_squatters_hold_gpus_that_do_nothing():
 def test_in_a_busy_lab_debug_work_waits_for_hours_and_everyone_ends_up_high():
     lab = ResearchLab(teams=6, users=40)
     loop, report = run_whole(
-        lab_make(hosts=16, days=7, warmup_days=7, generator=lab, scheduler=Scheduler.PRIORITY, pass_interval_seconds=10)
+        lab_make(
+            hosts=16,
+            days=7,
+            warmup_days=7,
+            generator=lab,
+            scheduler=Scheduler.PRIORITY,
+            pass_interval_seconds=10,
+            max_gpus_per_user=16,
+        )
     )
     assert report.waits["debug"].p90_s >= 3600
     levels = Counter(loop.decider.levels.get(user, 1) for users in loop.source.users for user in users)

@@ -18,9 +18,15 @@ def test_percentiles_are_nearest_rank(values, percent, rank):
     assert find_rank(list(values), percent) == rank
 
 
-def test_waits_are_of_what_started():
-    waits = summarise_waits(5, [4, 0, 2])
-    assert (waits.n, waits.started, waits.mean_s, waits.p50_s, waits.p99_s) == (5, 3, 2, 2, 4)
+def test_who_never_started_counts_with_its_wait():
+    waits = summarise_waits(2, [4, 0, 2])
+    assert (waits.n, waits.started, waits.mean_s, waits.p50_s, waits.p99_s) == (3, 2, 2, 2, 4)
+
+
+def test_a_run_that_ends_before_a_start_still_tells_the_wait():
+    long = {"gpus_per_replica": 8, "duration_seconds": 2 * DAY, "min_runtime_seconds": 8 * HOUR}
+    _, report = run_whole(setup_make(jobs_make(long, {**long, "submit_at": HOUR}), days=1, scheduler="fifo"))
+    assert (report.waits["all"].n, report.waits["all"].started, report.waits["all"].p99_s) == (2, 1, 23 * HOUR)
 
 
 def test_owed_is_the_smaller_of_share_and_demand_hour_by_hour():
