@@ -1,5 +1,6 @@
 """One level of budgets in the making: all children of a project on a cluster, saved together or not at all."""
 
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
@@ -7,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 
 from portal.budgets.history import ChangeState
 from portal.budgets.selectors import Level, Line, level_at, level_history, shares_of_cluster
@@ -25,6 +27,7 @@ from portal.dashboard.views_budgets import ancestors, cluster_required
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, user_may, user_require
 from portal.proposals.selectors import proposals_touching
+from portal.proposals.transitions import STALE
 
 HISTORY_ROWS = 50
 
@@ -80,8 +83,17 @@ def _level_post(request: HttpRequest, cluster: Cluster, parent: Project, current
     except Refused as refusal:
         form.refusal_add(refusal)
         return _level_page(request, cluster, parent, form, current, status=400)
-    messages.success(request, "Saved. " + ("; ".join(form.effects) + "." if form.effects else "No share changed."))
+    effects = "; ".join(form.effects) + "." if form.effects else "No share changed."
+    messages.success(request, f"{_saved_word(request, form.cleaned_data['effective_at'])} {effects}")
     return redirect(f"{reverse('dashboard:budgets_level', args=[parent.path])}?cluster={cluster.name}")
+
+
+def _saved_word(request: HttpRequest, effective_at: datetime | None) -> str:
+    """Said first once a level is saved: what is planned is not in force yet."""
+    if effective_at is None:
+        return "Saved."
+    at = timezone.localtime(effective_at)
+    return f"Planned for {at:%-d %b %Y %H:%M} ({frame_of(request).zone}), not in force yet."
 
 
 def _conflict_page(
@@ -127,6 +139,7 @@ def _level_page(
     changes = changes_shown(level_history(cluster=cluster, parent=parent)[: HISTORY_ROWS + 1], at=now)
     standings = standings_at_last_pass(clusters=[cluster])
     total, gpus = form.total_ppm, form.parent_gpus
+    touching = proposals_touching(user=person_of(request), cluster=cluster, parent=parent)
     context: dict[str, Any] = {
         "parent": parent,
         "ancestors": ancestors(parent),
@@ -135,7 +148,8 @@ def _level_page(
         "may_edit": user_may(user=person_of(request), action="budgets_edit", project=parent),
         "standings": {child.pk: standings.get((cluster.pk, child.pk)) for child in form.children},
         "parent_gpus": float(gpus),
-        "touching": proposals_touching(user=person_of(request), cluster=cluster, parent=parent),
+        "touching": touching,
+        "all_stale": all(each.state == STALE for each in touching),
         "parent_exact": gpus,
         "parent_share": form.wholes.get("cluster", Fraction(0)) / 100,
         "parent_gpus_text": budget_units.decimal_text(gpus, places=2),

@@ -35,7 +35,7 @@ from portal.proposals.services.requests import (
     request_submit,
     request_withdraw,
 )
-from portal.proposals.transitions import DRAFT, LIVE_STATES, REQUEST_STEPS, SUBMITTED, TAKEN_UP, step_of
+from portal.proposals.transitions import APPROVED, DRAFT, LIVE_STATES, REQUEST_STEPS, SUBMITTED, TAKEN_UP, step_of
 
 Act = Callable[[PageRequest, GrantRequest, dict[str, Any]], str]
 
@@ -137,7 +137,9 @@ def _request_page(
         "asked": _asked_words(request, found, parent),
         "last": _last_grant(request, found),
         "proposals": seen,
-        "unseen": found.proposals.exclude(pk__in=[each.pk for each in seen]).filter(state__in=LIVE_STATES).count(),
+        "unseen": found.proposals.exclude(pk__in=[each.pk for each in seen])
+        .filter(state__in=(*LIVE_STATES, APPROVED))
+        .count(),
         "may_submit": leads and found.state == DRAFT,
         "may_withdraw": leads and found.state in (DRAFT, SUBMITTED, TAKEN_UP),
         "may_decline": manages and found.state == SUBMITTED,

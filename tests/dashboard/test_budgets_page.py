@@ -233,6 +233,7 @@ def test_a_change_may_wait_for_its_time_and_not_lie_in_the_past(client, lab, clu
     assert client.post(address(), form_of(lab, {"nlp": "40"}) | later).status_code == 302
     assert shares(cluster, lab)["nlp"] == 300_000
     level, tree = client.get(address()).text, client.get(reverse("dashboard:budgets")).text
+    assert f"Planned for {moment:%-d %b %Y %H:%M} (UTC), not in force yet. nlp goes" in level
     assert "Planned by" in level and "</span>: 30 % → 40 %" in level
     assert "Changes that are still ahead" in tree and "</span>: 30 % → 40 %" in tree
     past = client.post(address(), form_of(lab, {"nlp": "50"}, base=2) | {"effective_at": "2020-01-01T08:00"})

@@ -218,6 +218,7 @@ class TestTree:
         page = words(lead.get("/people/lab/vision/"))
         assert "vision is archived" in page
         assert "Give the role" not in page
+        assert "Add somebody below" not in page
         lead.post("/tree/unarchive/lab/vision/", {"base_version": 2})
         assert Project.objects.get(pk=scene.vision.pk).archived_at is None
 

@@ -88,7 +88,9 @@ def test_from_a_request_to_new_budgets_in_the_browser(scene):
     done = max_.post(page("proposal_approve", proposal.pk), {"reason": "Agreed."}, follow=True)
     assert "Approved. The budgets of lab are at version 2." in done.text
     assert shares(scene) == {"vision": 300_000, "nlp": 300_000}
-    assert "<b>Granted</b> by max" in vera.get(page("request", request.pk)).text
+    granted = vera.get(page("request", request.pk)).text
+    assert "<b>Granted</b> by max" in granted
+    assert "1 proposal for a level that you don’t see" in granted
 
 
 @pytest.mark.parametrize("action", ["approve", "reject", "withdraw", "open", "revise", "comment", "simulate"])
@@ -442,7 +444,7 @@ def test_the_navigation_leads_to_them(scene):
 def test_an_approved_proposal_keeps_showing_what_it_changed(scene):
     proposal = proposal_approve(proposal=proposal_make(scene), actor=scene.max, reason="Agreed.", now=NOW)
     text = client_of(scene.viewer).get(page("proposal", proposal.pk)).text
-    for words in ("Before, beside the draft", "+6.4", "<b>Approved</b> by max", "Agreed."):
+    for words in ("Before, beside the draft", 'data-label="Before (%)"', "+6.4", "<b>Approved</b> by max", "Agreed."):
         assert words in text
 
 
@@ -452,3 +454,5 @@ def test_the_level_of_budgets_says_which_proposals_touch_it(scene):
     address = reverse("dashboard:budgets_level", args=["lab"])
     assert "2 proposals touch this level and become stale" in client_of(scene.mona).get(address).text
     assert "1 proposal touches this level and becomes stale" in client_of(scene.viewer).get(address).text
+    Proposal.objects.update(state="stale")
+    assert "2 proposals touch this level: " in client_of(scene.mona).get(address).text

@@ -204,7 +204,7 @@ def test_a_level_is_set_for_later_with_the_keyboard_alone(page, lab, lead):
     page.get_by_label("Takes effect").fill(moment.strftime("%Y-%m-%dT%H:%M"))
     tab_to(page, "Save budgets")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Saved. Vision goes from 20 % to 30 %")).to_be_visible()
+    expect(page.get_by_text("not in force yet. Vision goes from 20 % to 30 %")).to_be_visible()
     expect(page.get_by_text("Planned by lena")).to_be_visible()
     assert (share_of(lab, "vision"), share_of(lab, "vision", days=8)) == (200_000, 300_000)
 
