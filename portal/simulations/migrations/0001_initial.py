@@ -6,124 +6,274 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('clusters', '0004_host_health'),
+        ("clusters", "0004_host_health"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='UploadedTrace',
+            name="UploadedTrace",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=200)),
-                ('created_at', models.DateTimeField()),
-                ('size_bytes', models.PositiveBigIntegerField()),
-                ('sha256', models.CharField(max_length=64)),
-                ('content', models.BinaryField()),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=200)),
+                ("created_at", models.DateTimeField()),
+                ("size_bytes", models.PositiveBigIntegerField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("content", models.BinaryField()),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('title', models.CharField(max_length=200)),
-                ('source', models.CharField(choices=[('history', 'History of this portal'), ('trace', 'Uploaded trace'), ('generator', 'Generator')], max_length=10)),
-                ('scenario', models.JSONField()),
-                ('seed', models.PositiveBigIntegerField(default=1)),
-                ('history_from', models.DateTimeField(blank=True, null=True)),
-                ('history_to', models.DateTimeField(blank=True, null=True)),
-                ('projects', models.JSONField(default=dict)),
-                ('state', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('done', 'Done'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='queued', max_length=10)),
-                ('created_at', models.DateTimeField()),
-                ('started_at', models.DateTimeField(blank=True, null=True)),
-                ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('heard_at', models.DateTimeField(blank=True, null=True)),
-                ('claim', models.UUIDField(blank=True, null=True)),
-                ('tries', models.PositiveSmallIntegerField(default=0)),
-                ('progress_ppm', models.PositiveIntegerField(default=0)),
-                ('seconds_left', models.PositiveIntegerField(blank=True, null=True)),
-                ('cancel_requested_at', models.DateTimeField(blank=True, null=True)),
-                ('error', models.CharField(blank=True, max_length=2000)),
-                ('notes', models.JSONField(default=list)),
-                ('report', models.JSONField(blank=True, null=True)),
-                ('code_version', models.CharField(blank=True, max_length=100)),
-                ('wall_seconds', models.FloatField(blank=True, null=True)),
-                ('author', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='simulations', to=settings.AUTH_USER_MODEL)),
-                ('cancelled_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('cluster', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='simulations', to='clusters.cluster')),
-                ('trace', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='simulations.uploadedtrace')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("title", models.CharField(max_length=200)),
+                (
+                    "source",
+                    models.CharField(
+                        choices=[
+                            ("history", "History of this portal"),
+                            ("trace", "Uploaded trace"),
+                            ("generator", "Generator"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("scenario", models.JSONField()),
+                ("seed", models.PositiveBigIntegerField(default=1)),
+                ("history_from", models.DateTimeField(blank=True, null=True)),
+                ("history_to", models.DateTimeField(blank=True, null=True)),
+                ("projects", models.JSONField(default=dict)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "Queued"),
+                            ("running", "Running"),
+                            ("done", "Done"),
+                            ("failed", "Failed"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        default="queued",
+                        max_length=10,
+                    ),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                ("heard_at", models.DateTimeField(blank=True, null=True)),
+                ("claim", models.UUIDField(blank=True, null=True)),
+                ("tries", models.PositiveSmallIntegerField(default=0)),
+                ("progress_ppm", models.PositiveIntegerField(default=0)),
+                ("seconds_left", models.PositiveIntegerField(blank=True, null=True)),
+                ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
+                ("error", models.CharField(blank=True, max_length=2000)),
+                ("notes", models.JSONField(default=list)),
+                ("report", models.JSONField(blank=True, null=True)),
+                ("code_version", models.CharField(blank=True, max_length=100)),
+                ("wall_seconds", models.FloatField(blank=True, null=True)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="simulations",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "cancelled_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="simulations",
+                        to="clusters.cluster",
+                    ),
+                ),
+                (
+                    "trace",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="simulations.uploadedtrace",
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='Comparison',
+            name="Comparison",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('title', models.CharField(max_length=200)),
-                ('created_at', models.DateTimeField()),
-                ('shares', models.JSONField()),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='clusters.cluster')),
-                ('draft', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='simulations.run')),
-                ('today', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='simulations.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("title", models.CharField(max_length=200)),
+                ("created_at", models.DateTimeField()),
+                ("shares", models.JSONField()),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="clusters.cluster"
+                    ),
+                ),
+                (
+                    "draft",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="simulations.run"
+                    ),
+                ),
+                (
+                    "today",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="simulations.run"
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
-                'constraints': [models.CheckConstraint(condition=models.Q(('today', models.F('draft')), _negated=True), name='comparison_of_two_runs')],
+                "ordering": ("-id",),
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("today", models.F("draft")), _negated=True), name="comparison_of_two_runs"
+                    )
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='uploadedtrace',
-            index=models.Index(fields=['created_at'], name='trace_by_age'),
+            model_name="uploadedtrace",
+            index=models.Index(fields=["created_at"], name="trace_by_age"),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('state__in', ['queued', 'running'])), fields=['state', 'id'], name='run_open'),
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("state__in", ["queued", "running"])), fields=["state", "id"], name="run_open"
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['author', '-id'], name='run_by_author'),
+            model_name="run",
+            index=models.Index(fields=["author", "-id"], name="run_by_author"),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'running', 'done', 'failed', 'cancelled'])), name='run_state_known'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["queued", "running", "done", "failed", "cancelled"])),
+                name="run_state_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('source__in', ['history', 'trace', 'generator'])), name='run_source_known'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("source__in", ["history", "trace", "generator"])), name="run_source_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('report__isnull', False), ('state', 'done')), models.Q(models.Q(('state', 'done'), _negated=True), ('report__isnull', True)), _connector='OR'), name='run_has_a_report_exactly_when_done'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("report__isnull", False), ("state", "done")),
+                    models.Q(models.Q(("state", "done"), _negated=True), ("report__isnull", True)),
+                    _connector="OR",
+                ),
+                name="run_has_a_report_exactly_when_done",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('state__in', ['queued', 'running'])), models.Q(models.Q(('state__in', ['queued', 'running']), _negated=True), ('ended_at__isnull', False)), _connector='OR'), name='run_ended_exactly_when_final'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("ended_at__isnull", True), ("state__in", ["queued", "running"])),
+                    models.Q(
+                        models.Q(("state__in", ["queued", "running"]), _negated=True), ("ended_at__isnull", False)
+                    ),
+                    _connector="OR",
+                ),
+                name="run_ended_exactly_when_final",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('claim__isnull', False), ('heard_at__isnull', False), ('started_at__isnull', False), ('state', 'running')), models.Q(('state', 'running'), _negated=True), _connector='OR'), name='run_running_is_claimed'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("claim__isnull", False),
+                        ("heard_at__isnull", False),
+                        ("started_at__isnull", False),
+                        ("state", "running"),
+                    ),
+                    models.Q(("state", "running"), _negated=True),
+                    _connector="OR",
+                ),
+                name="run_running_is_claimed",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('progress_ppm__lte', 1000000)), name='run_progress_at_most_whole'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("progress_ppm__lte", 1000000)), name="run_progress_at_most_whole"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('cluster__isnull', False), ('history_from__lt', models.F('history_to')), ('source', 'history')), models.Q(models.Q(('source', 'history'), _negated=True), ('history_from__isnull', True), ('history_to__isnull', True)), _connector='OR'), name='run_of_a_history_has_its_range'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("cluster__isnull", False), ("history_from__lt", models.F("history_to")), ("source", "history")
+                    ),
+                    models.Q(
+                        models.Q(("source", "history"), _negated=True),
+                        ("history_from__isnull", True),
+                        ("history_to__isnull", True),
+                    ),
+                    _connector="OR",
+                ),
+                name="run_of_a_history_has_its_range",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('source', 'trace'), ('trace__isnull', False)), models.Q(models.Q(('source', 'trace'), _negated=True), ('trace__isnull', True)), _connector='OR'), name='run_of_a_trace_has_it'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("source", "trace"), ("trace__isnull", False)),
+                    models.Q(models.Q(("source", "trace"), _negated=True), ("trace__isnull", True)),
+                    _connector="OR",
+                ),
+                name="run_of_a_trace_has_it",
+            ),
         ),
     ]
