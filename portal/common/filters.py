@@ -1,6 +1,7 @@
 """Filters of lists: an unknown one is refused by name, with those that there are."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +25,7 @@ class StrictFilterBackend(DjangoFilterBackend):  # type: ignore[misc]
         parameters_require_known(
             request, list(filterset_class.base_filters) if filterset_class else [], paged=self.paged
         )
+        spans_require_order(request, filterset_class.base_filters if filterset_class else {})
         filtered: QuerySet[Any] = super().filter_queryset(request, queryset, view)
         return filtered
 
@@ -63,3 +65,18 @@ class MomentFilter(django_filters.CharFilter):  # type: ignore[misc]
 
     def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
         return super().filter(qs, moment_parse(self.parameter, value)) if value else qs
+
+
+def spans_require_order(request: Request, filters: Mapping[str, Any]) -> None:
+    """Refuse a span that ends before it begins: one moment from which on, one before which, of the same column."""
+    moments = {name: each for name, each in filters.items() if isinstance(each, MomentFilter)}
+    begins, ends = (
+        {each.field_name: name for name, each in moments.items() if each.lookup_expr == expression}
+        for expression in ("gte", "lt")
+    )
+    for column in begins.keys() & ends.keys():
+        start, end = begins[column], ends[column]
+        texts = request.query_params.get(start, ""), request.query_params.get(end, "")
+        if all(texts) and moment_parse(end, texts[1]) < moment_parse(start, texts[0]):
+            sentence = f"{end} ({texts[1]}) lies before {start} ({texts[0]})."
+            raise ValidationError({end: [sentence]}, code="invalid_span")

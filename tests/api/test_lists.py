@@ -305,3 +305,25 @@ def test_the_start_of_a_name_is_looked_up_in_an_index(lab: Lab) -> None:
         cursor.execute("SET LOCAL enable_seqscan = off")
     plan = Workload.objects.filter(name__istartswith="train").order_by().explain()
     assert "Index Cond" in plan and "workload_by_name_start" in plan
+
+
+SPANS = (
+    ("audit", "start", "end"),
+    ("audit/export", "start", "end"),
+    ("budget-changes", "created_after", "created_before"),
+    ("budget-changes", "effective_after", "effective_before"),
+    ("workloads", "submitted_after", "submitted_before"),
+)
+
+
+@pytest.mark.parametrize(("name", "start", "end"), SPANS)
+def test_a_span_that_ends_before_it_begins_is_refused_by_name(lab: Lab, name: str, start: str, end: str) -> None:
+    client, address = client_of(lab.administrator), f"/api/v1/{name}/"
+    response = client.get(address, {start: "2026-11-02T00:00:00Z", end: "2026-11-01T00:00:00Z"}, headers=ANY)
+    problem_require(response, 400)
+    assert attrs_of(response) == {end}
+    same = {start: "2026-11-02T00:00:00Z", end: "2026-11-02T01:00:00+01:00"}
+    assert client.get(address, same, headers=ANY).status_code == 200
+
+
+ANY = {"accept": "*/*"}

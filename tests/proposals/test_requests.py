@@ -1,13 +1,13 @@
 """Requests: what a lead asks, what is refused, and what the ledger says of the last grant, kept as it was."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from portal.common.errors import Forbidden, Refused
 from portal.proposals.models import GrantRequest
 from portal.proposals.selectors import requests_visible
-from portal.proposals.services.requests import request_edit, request_submit
+from portal.proposals.services.requests import request_decline, request_edit, request_submit
 from portal.workloads.models import Workload
 from tests.factories import (
     START,
@@ -35,6 +35,8 @@ from tests.proposals.scene import DAY, NOW, request_make
         ("gpus", True),
         ("gpus", 1.5),
         ("gpus", 10**9),
+        ("from_at", datetime.min.replace(tzinfo=UTC)),
+        ("from_at", after(-3700 * DAY)),
         ("until_at", START),
         ("until_at", after(11 * DAY)),
         ("until_at", after(5000 * DAY)),
@@ -45,6 +47,14 @@ def test_a_bad_field_is_named_and_nothing_is_saved(scene, field, value):
         request_make(scene, **{field: value})
     assert [error.attr for error in refused.value.errors] == [field]
     assert not GrantRequest.objects.exists()
+
+
+def test_a_lead_who_sees_nothing_above_may_not_decline_their_own_request(scene):
+    request = request_make(scene)
+    with pytest.raises(Forbidden, match="Leads of lab decide"):
+        request_decline(request=request, actor=scene.vera, reason="x", now=NOW)
+    request.refresh_from_db()
+    assert request.state == "submitted"
 
 
 def test_the_root_has_nobody_to_ask(scene):

@@ -10,7 +10,7 @@ from portal.common.errors import FieldError, Forbidden, Refused
 from portal.common.services import audit_record
 from portal.common.units import whole_second
 from portal.projects.models import Project, User
-from portal.projects.selectors import user_require
+from portal.projects.selectors import user_may, user_require
 from portal.proposals.last_grant import last_grant_figures
 from portal.proposals.models import GrantRequest
 from portal.proposals.transitions import CONSEQUENCE, DRAFT, MANAGER, REQUEST_STEPS, Step, step_of
@@ -152,8 +152,8 @@ def _allowed(request: GrantRequest, step: Step, actor: User) -> None:
         user_require(user=actor, action="view", project=project)
         if project.parent is None:
             raise Forbidden("Nobody decides on a request of the root.")
-        user_require(user=actor, action="view", project=project.parent)
-        user_require(user=actor, action="budgets_edit", project=project.parent)
+        if not user_may(user=actor, action="budgets_edit", project=project.parent):
+            raise Forbidden(f"Leads of {project.parent.path} decide on this request; you are none.")
         return
     user_require(user=actor, action="budgets_edit", project=project)
     if request.state == DRAFT and request.author_id != actor.pk and not actor.is_superuser:
@@ -182,6 +182,8 @@ def _field_errors(given: dict[str, Any], now: datetime) -> list[FieldError]:
 def _time_errors(from_at: datetime, until_at: datetime, now: datetime) -> list[FieldError]:
     if until_at <= from_at:
         return [FieldError("until_at", "invalid", "A grant ends after it begins.")]
+    if now - from_at > AHEAD_MAX:
+        return [FieldError("from_at", "invalid", "A grant begins at most ten years ago.")]
     if until_at <= now:
         return [FieldError("until_at", "invalid", "A grant ends in the future.")]
     if until_at - now > AHEAD_MAX:
