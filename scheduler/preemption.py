@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 
 from scheduler.placement import Floor, Placement
@@ -113,6 +113,24 @@ def count_lost(gpus: int, since: int, now: int, cap_seconds: int) -> int:
     return gpus * min(max(now - since, 0), cap_seconds) if since >= 0 else 0
 
 
+Offer = tuple[int, int]
+"""(a bound on what making room there costs, host)."""
+
+MANY_TRIED = 8
+"""Hosts met in vain before their bounds are worked out anew."""
+
+OFTEN = 8
+"""So often asked for hosts of one branch and size, an exact bound pays."""
+
+
+@dataclass(slots=True)
+class Offers:
+    """Hosts with funded work of one branch, for one size of asker, and how often they were asked for."""
+
+    asked: int = 0
+    list: list[Offer] = field(default_factory=list)
+
+
 Entry = tuple[int, int, int]
 """(cost, room, host): what it costs to make room on a host."""
 
@@ -129,7 +147,7 @@ class Pool:
         self.funded_below: dict[int, set[int]] = {}  # by node: funded attempts in its subtree
         self.tables = Tables(self, largest_gpus)
         self.led_from: dict[int, list[int]] = {}  # by parent of such nodes: those with any, in order
-        self._by_loss: dict[int, dict[int, list[tuple[int, int]]]] = {}  # by node, then GPUs asked: see list_by_loss
+        self._offers: dict[int, dict[int, Offers]] = {}  # by node, then GPUs asked
         self._own: dict[int, set[int]] = {}  # by project: attempts that its own askers are judged by
         self._licences: dict[object, Licence] = {}
 
@@ -175,8 +193,9 @@ class Pool:
         if not below:
             insort(self.led_from.setdefault(self._parent[node], []), node)
         below.add(victim.attempt)
-        for known in self._by_loss.get(node, {}).values():
-            insort(known, (victim.cost, victim.attempt))
+        for known in self._offers.get(node, {}).values():
+            for host, _ in self.list_places(victim):
+                insort(known.list, (0, host))
 
     def list_places(self, victim: Victim) -> list[tuple[int, int]]:
         """(host, GPUs) of the victim where a start could use them."""
@@ -197,7 +216,7 @@ class Pool:
     def forget(self) -> None:
         """Time has passed: what an attempt would lose is another now."""
         self._licences.clear()
-        self._by_loss.clear()
+        self._offers.clear()
         self.tables.forget()
 
     # ------------------------------------------------ licences
@@ -240,13 +259,16 @@ class Pool:
         for host in seen:
             best = self._better(host, gpus, licence, best)
         seen |= closed
-        for cost, attempt in self._list_granted(licence, gpus):
-            if best and best[0] < cost:
-                break  # whoever takes this one or a later one loses more
-            for host in self.victims[attempt].on_host if attempt in licence.granted else ():
-                if host not in seen and self.floor.schedulable[host]:
-                    seen.add(host)
-                    best = self._better(host, gpus, licence, best)
+        tried: set[int] = set()
+        for bound, host in self._list_granted(licence, gpus):
+            if best and best[0] < bound:
+                break  # nobody takes there, or on a later one, for less
+            if host not in seen:
+                seen.add(host)
+                tried.add(host)
+                best = self._better(host, gpus, licence, best)
+        if len(tried) > MANY_TRIED:
+            self._offer_anew(licence.led, gpus, tried)
         if best is None:
             return None
         host = best[2]
@@ -266,23 +288,32 @@ class Pool:
         entry = cost, tables.room(host), host
         return min(best, entry) if best else entry
 
-    def _list_granted(self, licence: Licence, gpus: int) -> Iterator[tuple[int, int]]:
-        """(cost, attempt) of what the licence grants where so many GPUs may come free, cheapest first.
+    def _list_granted(self, licence: Licence, gpus: int) -> Iterator[Offer]:
+        """Hosts where the licence grants something, by a bound on what so many GPUs cost there, lowest first.
 
-        Some of it may be gone, and its host's room may have shrunk.
+        What sat there may be gone, and the host's room may have shrunk: then they cost more, not less.
         """
-        named = sorted((self.victims[one].cost, one) for one in licence.named)
-        return merge(named, *(self.list_by_loss(node, gpus) for node in licence.led))
+        named = sorted((self.tables.bound(host, gpus), host) for host in self.list_hosts(licence.named))
+        return merge(named, *(self._list_offers(node, gpus) for node in licence.led))
 
-    def list_by_loss(self, node: int, gpus: int) -> list[tuple[int, int]]:
-        """(cost, attempt) of funded work below the node on hosts that may give so many GPUs, cheapest first."""
-        known = self._by_loss.setdefault(node, {}).get(gpus)
-        if known is None:
-            below = [self.victims[one] for one in self.funded_below[node]]
-            known = self._by_loss[node][gpus] = sorted(
-                (one.cost, one.attempt) for one in below if any(self.tables.most(host) >= gpus for host in one.on_host)
-            )
-        return known
+    def _list_offers(self, node: int, gpus: int) -> list[Offer]:
+        """The same for the funded work below one node. Who asks often is given the exact least cost as bound."""
+        known = self._offers.setdefault(node, {}).setdefault(gpus, Offers())
+        known.asked += 1
+        if known.asked in (1, OFTEN):
+            bound = self.tables.bound if known.asked == 1 else self.tables.lowest
+            hosts = self.list_hosts(self.funded_below[node])
+            known.list = sorted((bound(host, gpus), host) for host in hosts if self.tables.most(host) >= gpus)
+        return known.list
+
+    def _offer_anew(self, nodes: Iterable[int], gpus: int, tried: set[int]) -> None:
+        """Hosts that were met in vain have changed since their bounds were worked out."""
+        bounds = {host: self.tables.lowest(host, gpus) for host in tried if self.tables.most(host) >= gpus}
+        for node in nodes:
+            known = self._offers[node][gpus]
+            kept = [offer for offer in known.list if offer[1] not in tried]
+            again = {host for _, host in known.list if host in bounds}
+            known.list = sorted([*kept, *((bounds[host], host) for host in again if bounds[host] < IMPOSSIBLE)])
 
     def list_hosts(self, attempts: Iterable[int]) -> set[int]:
         """The schedulable hosts that these attempts sit on."""

@@ -88,6 +88,11 @@ class Tables:
         need = gpus - self.floor.free[host]
         return max(known[0], need * known[1]) if need > 0 else 0
 
+    def lowest(self, host: int, gpus: int) -> int:
+        """What so many GPUs cost there for one who may take everything: the least for any licence."""
+        attempts = sorted((*self.on_host.get(host, ()), *self.funded_on_host.get(host, ())))
+        return self.cheapest(host, gpus, self._solve(host, attempts))[0]
+
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
         if victim.funded:
@@ -181,6 +186,9 @@ class Tables:
         """
         plain = self.on_host.get(host, ())
         attempts = sorted(plain) if licence is None else self.list_items(host, licence, chosen)
+        return self._solve(host, attempts)
+
+    def _solve(self, host: int, attempts: list[int]) -> list[Row]:
         key = (host, tuple(attempts))
         table = self._solved.get(key)
         if table is None:
