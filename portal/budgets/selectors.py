@@ -1,6 +1,6 @@
 """Which budgets are in force when, and how they came about."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import NamedTuple
@@ -184,3 +184,88 @@ def _givers_first(givers: dict[int, int]) -> Iterable[int]:
 def shares_of_cluster(*, cluster: Cluster, at: datetime) -> dict[int, Fraction]:
     """Every project's share of the whole cluster: the product along its path. The root has 1, no budget is 0."""
     return shares_at(cluster=cluster, at=at).shares
+
+
+class Ahead(NamedTuple):
+    """A change that is still ahead, and the level that it lists."""
+
+    change: BudgetChange
+    lines: Mapping[int, Line]
+
+
+class SetBack(NamedTuple):
+    """What a planned change makes of a budget that was decided before its moment; None: it takes the budget away."""
+
+    project: Project
+    before: Line
+    after: Line | None
+
+
+class PlannedEffect(NamedTuple):
+    """A change that is still ahead, and the decisions that it will set back."""
+
+    change: BudgetChange
+    sets_back: tuple[SetBack, ...]
+
+
+def set_back_by(
+    *, before: Mapping[int, Line], after: Mapping[int, Line], ahead: Sequence[Mapping[int, Line]]
+) -> list[dict[int, tuple[Line, Line | None]]]:
+    """For each level still ahead, next first: what it makes of the budgets that differ between `before` and `after`.
+
+    A planned change lists its whole level: what is decided before its moment is overwritten by it. What it moves of
+    budgets that the decision left alone is its own purpose and not said here; nor is what an earlier one set back.
+    Pure.
+    """
+    decided = {
+        pk: after.get(pk, NO_BUDGET)
+        for pk in before.keys() | after.keys()
+        if after.get(pk, NO_BUDGET) != before.get(pk, NO_BUDGET)
+    }
+    found: list[dict[int, tuple[Line, Line | None]]] = []
+    for lines in ahead:
+        undone = {pk: (line, lines.get(pk)) for pk, line in decided.items() if lines.get(pk, NO_BUDGET) != line}
+        decided = {pk: line for pk, line in decided.items() if pk not in undone}
+        found.append(undone)
+    return found
+
+
+def changes_ahead(*, cluster: Cluster, parent: Project, after: datetime) -> list[Ahead]:
+    """The changes of a level that take effect after that moment, the next first; of one moment the last version."""
+    standing = changes_standing().filter(cluster=cluster, parent=parent, effective_at__gt=after)
+    changes = standing.select_related("author").prefetch_related("lines").order_by("effective_at", "version")
+    last = {change.effective_at: change for change in changes}
+    return [
+        Ahead(change, {line.project_id: Line(line.share_ppm, line.burst_gpus) for line in change.lines.all()})
+        for change in last.values()
+    ]
+
+
+def planned_effects(
+    *, cluster: Cluster, parent: Project, lines: Mapping[int, Line], effective_at: datetime | None, now: datetime
+) -> list[PlannedEffect]:
+    """What the changes still ahead would make of a level not saved yet: `lines` by project id, None being now."""
+    moment = effective_at or now
+    ahead = changes_ahead(cluster=cluster, parent=parent, after=moment)
+    if not ahead:
+        return []
+    before = level_at(cluster=cluster, parent=parent, at=moment).lines
+    return effects_of_planned(before=before, after=lines, ahead=ahead)
+
+
+def effects_of_planned(
+    *, before: Mapping[int, Line], after: Mapping[int, Line], ahead: Sequence[Ahead]
+) -> list[PlannedEffect]:
+    """The same from what was read already; only changes that set something back, its projects by path."""
+    found = set_back_by(before=before, after=after, ahead=[each.lines for each in ahead])
+    projects = Project.objects.in_bulk({pk for undone in found for pk in undone}) if any(found) else {}
+    return [
+        PlannedEffect(
+            each.change,
+            tuple(
+                SetBack(projects[pk], *undone[pk]) for pk in sorted(undone, key=lambda pk: projects[pk].path.split("/"))
+            ),
+        )
+        for each, undone in zip(ahead, found, strict=True)
+        if undone
+    ]

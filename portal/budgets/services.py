@@ -8,7 +8,7 @@ from django.db import transaction
 
 from portal.budgets.models import BudgetChange, BudgetLine
 from portal.budgets.percent import percent_exact_text
-from portal.budgets.selectors import budgets_at, version_of_level
+from portal.budgets.selectors import NO_BUDGET, budgets_at, level_at, version_of_level
 from portal.clusters.models import Cluster
 from portal.common.errors import Conflict, FieldError, Refused
 from portal.common.messages import pass_request
@@ -36,21 +36,25 @@ def budget_change_create(
     effective_at: datetime | None,
     now: datetime,
     undoes: BudgetChange | None = None,
+    nothing_is_kept: bool = True,
 ) -> BudgetChange:
     """Set the budgets of all children of `parent` on one cluster at once: (project, share_ppm, burst_gpus) each.
 
     Refused above 100 %, with a child missing, twice or unknown, without a reason, or to take effect in the past;
-    a conflict when somebody else changed the level since `base_version`. `effective_at` None is now.
+    a conflict when somebody else changed the level since `base_version`. `effective_at` None is now. Unless
+    `nothing_is_kept`, lines that stand so already make no change: the one in force at that moment is returned.
     """
     if author is not None:
         user_require(user=author, action="budgets_edit", project=parent)
-    Project.objects.select_for_update(no_key=True).get(pk=parent.pk)  # one editor of this level at a time
+    parent = Project.objects.select_for_update(no_key=True).get(pk=parent.pk)  # one editor of this level at a time
     now = whole_second(now)
     moment = now if effective_at is None else whole_second(effective_at)
     current = base_require(cluster=cluster, parent=parent, base_version=base_version)
     errors = reason_errors(reason) + moment_errors(moment, now) + lines_errors(parent, lines)
     if errors:
         raise Refused.many(errors)
+    if not nothing_is_kept and (same := change_with(cluster=cluster, parent=parent, lines=lines, at=moment)):
+        return same
     before = budgets_at(cluster=cluster, at=moment)
     change = BudgetChange.objects.create(
         cluster=cluster,
@@ -78,6 +82,13 @@ def budget_change_create(
     )
     pass_request(cluster.pk)
     return change
+
+
+def change_with(*, cluster: Cluster, parent: Project, lines: Sequence[LineInput], at: datetime) -> BudgetChange | None:
+    """The change in force at that moment, if the level stands with exactly these lines then."""
+    level = level_at(cluster=cluster, parent=parent, at=at)
+    moved = any(level.lines.get(project.pk, NO_BUDGET) != (ppm, burst) for project, ppm, burst in lines)
+    return None if moved else level.change
 
 
 def base_require(*, cluster: Cluster, parent: Project, base_version: int) -> int:
@@ -116,6 +127,8 @@ def moment_errors(moment: datetime, now: datetime) -> list[FieldError]:
 
 def lines_errors(parent: Project, lines: Sequence[LineInput]) -> list[FieldError]:
     children = {child.pk: child for child in Project.objects.filter(parent=parent, archived_at=None)}
+    if parent.archived_at is not None:
+        return [FieldError("parent", "archived", f"{parent.path} is archived: it has nothing to give out.")]
     errors = [error for line in lines for error in _line_errors(parent, children, line)]
     listed = [project.pk for project, _, _ in lines]
     twice = sorted({project.path for project, _, _ in lines if listed.count(project.pk) > 1})

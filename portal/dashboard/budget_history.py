@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils import timezone
+
 from portal.budgets.history import ChangeState, Recorded, changes_recorded
 from portal.budgets.history import Move as RecordedMove
 from portal.budgets.models import BudgetChange
-from portal.budgets.selectors import Line
+from portal.budgets.selectors import Line, PlannedEffect
 from portal.budgets.undo import undo_complaint
 from portal.dashboard.budget_units import percent_text
 from portal.projects.models import Project
@@ -90,3 +92,23 @@ def line_text(line: Line | None) -> str:
         return MISSING
     cap = f", at most {line.burst_gpus:,} GPUs" if line.burst_gpus is not None else ""
     return f"{percent_text(line.share_ppm)} %{cap}"
+
+
+def planned_words(effects: Iterable[PlannedEffect]) -> list[str]:
+    """`The change planned for 5 Dec 08:00 by mona sets Vision from 37.5 % to 22 %.`: a sentence a change."""
+    return [
+        f"{planned_name(effect.change)} sets "
+        + ", ".join(
+            f"{each.project.name} from {line_text(each.before)} to {line_text(each.after)}" for each in effect.sets_back
+        )
+        + "."
+        for effect in effects
+    ]
+
+
+def planned_name(change: BudgetChange) -> str:
+    """`The change planned for 5 Dec 08:00 by mona`, the year where it is another."""
+    at = timezone.localtime(change.effective_at)
+    year = "" if at.year == timezone.localtime().year else " %Y"
+    who = change.author.username if change.author else "the system"
+    return f"The change planned for {at.strftime(f'%-d %b{year} %H:%M')} by {who}"

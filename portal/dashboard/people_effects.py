@@ -22,7 +22,7 @@ def create_effects(*, parent: Project, slug: str) -> list[str]:
         if seen
         else f"Nobody has a role in {parent.path} or above it yet.",
     ]
-    if Project.objects.filter(path=path).exists():
+    if _is_taken(path):
         words.insert(0, f"There is a project {path} already: this would be refused.")
     return words
 
@@ -37,13 +37,18 @@ def rename_effects(*, project: Project, name: str, slug: str, description: str) 
     path = path_below(project.parent, slug_clean(slug)) if slug else project.path
     if path == project.path:
         return words or ["Nothing changes."]
-    if Project.objects.filter(path=path).exists():
+    if _is_taken(path):
         return [*words, f"There is a project {path} already: this would be refused."]
     return [
         *words,
         *path_effects(project, path),
         "Budgets, balances, history and what runs there stay as they are.",
     ]
+
+
+def _is_taken(path: str) -> bool:
+    """What was typed is not checked yet: the database can't be asked for a NUL."""
+    return "\0" not in path and Project.objects.filter(path=path).exists()
 
 
 def path_effects(project: Project, path: str) -> list[str]:

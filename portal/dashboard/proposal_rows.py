@@ -13,8 +13,9 @@ from portal.common.units import PPM
 from portal.dashboard import budget_units
 from portal.dashboard.project_tree import installed_gpus
 from portal.projects.former import projects_as_below
-from portal.projects.models import Project
+from portal.projects.models import Project, User
 from portal.proposals.models import GrantRequest, Proposal
+from portal.proposals.seen import WHOLE, View, views_of
 from portal.proposals.selectors import DraftRow, draft_rows
 
 
@@ -103,6 +104,7 @@ class Sides:
     rows: list[SideRow]
     rest: SideRow
     drafts: list[DraftRow]
+    is_whole: bool = True
 
     @property
     def moves(self) -> list[SideRow]:
@@ -128,20 +130,21 @@ class Sides:
         return any(line.burst_gpus is not None for row in self.rows for line in (row.today, row.draft))
 
 
-def sides_of(*, proposal: Proposal, now: datetime, parent_gpus: Fraction) -> Sides:
-    """A proposal beside today; of a decided one, beside what it was based on."""
+def sides_of(*, proposal: Proposal, now: datetime, parent_gpus: Fraction, view: View = WHOLE) -> Sides:
+    """A proposal beside today; of a decided one, beside what it was based on. What the view leaves out is one sum."""
     drafts = draft_rows(proposal=proposal, now=now)
     decided = proposal.decided_at is not None
     rows = [
         SideRow(row.project.name, row.project.path, row.base if decided else row.today, row.draft, parent_gpus)
         for row in drafts
-        if row.listed or not decided
+        if (row.listed or not decided) and view.sees(row.project.pk)
     ]
     today, draft = (
         PPM - sum(line.share_ppm for line in lines) for lines in ([r.today for r in rows], [r.draft for r in rows])
     )
-    rest = SideRow("Not given out", "", Line(max(today, 0), None), Line(max(draft, 0), None), parent_gpus)
-    return Sides(rows, rest, drafts)
+    name = "Not given out" if view.is_whole else "Others, and what is not given out"
+    rest = SideRow(name, "", Line(max(today, 0), None), Line(max(draft, 0), None), parent_gpus)
+    return Sides(rows, rest, drafts, view.is_whole)
 
 
 @dataclass(frozen=True)
@@ -154,8 +157,9 @@ class ListRow:
     requests: int
 
 
-def list_rows(*, proposals: Sequence[Proposal], now: datetime) -> list[ListRow]:
-    """One query for lines, two for counts, and one for each cluster among them."""
+def list_rows(*, proposals: Sequence[Proposal], user: User, now: datetime) -> list[ListRow]:
+    """One query for lines, two for counts, one for what is seen, and one for each cluster among them."""
+    views = views_of(user=user, proposals=proposals)
     ids = [each.pk for each in proposals]
     counted = Proposal.objects.filter(pk__in=ids).order_by()
     comments = dict(counted.annotate(n=Count("comments")).values_list("pk", "n"))
@@ -166,8 +170,8 @@ def list_rows(*, proposals: Sequence[Proposal], now: datetime) -> list[ListRow]:
     named = projects_as_below(places=places)
     return [
         ListRow(
-            each,
-            _largest_move(lines[each.pk], in_force[each.cluster], named),
+            views[each.pk].proposal(each),
+            _largest_move(lines[each.pk], in_force[each.cluster], named, views[each.pk]),
             comments.get(each.pk, 0),
             requests.get(each.pk, 0),
         )
@@ -175,13 +179,13 @@ def list_rows(*, proposals: Sequence[Proposal], now: datetime) -> list[ListRow]:
     ]
 
 
-def _largest_move(proposal: Proposal, today: dict[int, Line], named: dict[tuple[int, int], Project]) -> str:
+def _largest_move(proposal: Proposal, today: dict[int, Line], named: dict[tuple[int, int], Project], view: View) -> str:
     if proposal.decided_at is not None:
         return ""
     moves = [
         (abs(line.share_ppm - before), named[line.project_id, proposal.parent_id].name, before, line.share_ppm)
         for line in proposal.lines.all()
-        if (before := today.get(line.project_id, NO_BUDGET).share_ppm) != line.share_ppm
+        if view.sees(line.project_id) and (before := today.get(line.project_id, NO_BUDGET).share_ppm) != line.share_ppm
     ]
     if not moves:
         return "no share moves"

@@ -22,6 +22,7 @@ from portal.dashboard.proposal_simulation import simulated_of
 from portal.dashboard.views_budgets import ancestors
 from portal.projects.selectors import user_may
 from portal.proposals.models import Proposal, ProposalState
+from portal.proposals.seen import view_of, views_of
 from portal.proposals.selectors import (
     changes_since,
     current_version,
@@ -52,7 +53,7 @@ def proposals(request: PageRequest) -> HttpResponse:
     seen = proposals_visible(user=request.user)
     rows = seen if state == ANY else seen.filter(state__in=LIVE_STATES if state == LIVE else [state])
     listing = listing_of(request, rows, sorts={"newest": "pk"}, default="-newest", count_most=10_000)
-    listing.rows = list_rows(proposals=listing.rows, now=frame.now)
+    listing.rows = list_rows(proposals=listing.rows, user=request.user, now=frame.now)
     waiting = requests_visible(user=request.user).filter(state=SUBMITTED).order_by("pk")
     context = {
         "listing": listing,
@@ -92,19 +93,22 @@ def proposal_page(
     parent_gpus = parent_gpus_of(cluster=found.cluster, parent=found.parent, at=found.decided_at or now)
     may_edit = user_may(user=request.user, action="budgets_edit", project=found.parent)
     newest = current_version(proposal=found)
+    view = view_of(user=request.user, proposal=found)
+    since = changes_since(proposal=found, now=now) if is_live and newest != found.base_version else []
     context: dict[str, Any] = {
-        "proposal": found,
+        "proposal": view.proposal(found),
+        "is_whole": view.is_whole,
         "ancestors": ancestors(found.parent),
-        "sides": sides_of(proposal=found, now=now, parent_gpus=parent_gpus),
+        "sides": sides_of(proposal=found, now=now, parent_gpus=parent_gpus, view=view),
         "parent_gpus": float(parent_gpus),
         "is_live": is_live,
         "newest": newest,
         "is_behind": is_live and newest != found.base_version,
-        "since": changes_since(proposal=found, now=now) if is_live and newest != found.base_version else [],
+        "since": [view.recorded(each) for each in since],
         "is_late": is_live and found.effective_at is not None and found.effective_at < now,
         "rivals": _rivals(request, found) if is_live else [],
         "requests": list(requests_visible(user=request.user).filter(proposals=found).order_by("pk")),
-        "comments": list(found.comments.select_related("author")),
+        "comments": [view.comment(each) for each in found.comments.select_related("author")],
         "may_comment": may_comment(user=request.user, proposal=found),
         "may_edit": may_edit and is_live,
         "own_refusal": own_refusal(user=request.user, proposal=found) if may_edit and is_live else "",
@@ -129,7 +133,8 @@ def _forms() -> dict[str, Form]:
 def _rivals(request: PageRequest, found: Proposal) -> list[Proposal]:
     """Others for the same level, as far as the person sees them."""
     touching = proposals_touching(user=request.user, cluster=found.cluster, parent=found.parent)
-    return [each for each in touching if each.pk != found.pk]
+    views = views_of(user=request.user, proposals=touching)
+    return [views[each.pk].proposal(each) for each in touching if each.pk != found.pk]
 
 
 Act = Callable[[PageRequest, Proposal, dict[str, Any]], str]

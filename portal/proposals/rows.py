@@ -7,9 +7,11 @@ from typing import Any
 from django.db.models import Max
 
 from portal.budgets.models import BudgetChange
+from portal.common.units import PPM
 from portal.projects.models import User
 from portal.proposals.models import GrantRequest, Proposal
-from portal.proposals.selectors import change_words, changes_since, draft_rows, requests_visible
+from portal.proposals.seen import view_of, views_of
+from portal.proposals.selectors import DraftRow, change_words, changes_since, draft_rows, requests_visible
 from portal.simulations.models import Comparison, Run
 from portal.simulations.names import names_hidden, text_seen
 
@@ -33,7 +35,7 @@ def request_row(request: GrantRequest) -> dict[str, Any]:
 
 
 def proposal_rows(*, proposals: Sequence[Proposal], user: User) -> Rows:
-    """Answers for proposals, in three queries however many there are."""
+    """Answers for proposals, in four queries however many there are."""
     clusters, parents = ({getattr(each, name) for each in proposals} for name in ("cluster_id", "parent_id"))
     levels = BudgetChange.objects.filter(cluster__in=clusters, parent__in=parents).order_by()
     versions = {
@@ -44,8 +46,11 @@ def proposal_rows(*, proposals: Sequence[Proposal], user: User) -> Rows:
     taken: dict[int, list[int]] = {}
     for proposal_id, request_id in seen.values_list("proposals", "pk"):
         taken.setdefault(proposal_id, []).append(request_id)
+    views = views_of(user=user, proposals=proposals)
     return [
-        _proposal_row(each, versions.get((each.cluster_id, each.parent_id), 0), taken.get(each.pk, []))
+        _proposal_row(
+            views[each.pk].proposal(each), versions.get((each.cluster_id, each.parent_id), 0), taken.get(each.pk, [])
+        )
         for each in proposals
     ]
 
@@ -69,26 +74,40 @@ def _proposal_row(proposal: Proposal, current_version: int, requests: list[int])
 def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, Any]:
     """One proposal with all that belongs to it."""
     [row] = proposal_rows(proposals=[proposal], user=user)
-    children = [
-        {
-            "project": each.project.path,
-            "share_ppm": each.draft.share_ppm,
-            "burst_gpus": each.draft.burst_gpus,
-            "today_share_ppm": each.today.share_ppm,
-            "today_burst_gpus": each.today.burst_gpus,
-        }
-        for each in draft_rows(proposal=proposal, now=now)
-    ]
+    view = view_of(user=user, proposal=proposal)
+    drafts = draft_rows(proposal=proposal, now=now)
+    shown = [each for each in drafts if view.sees(each.project.pk)]
     is_live = proposal.decided_at is None
-    comments = proposal.comments.select_related("author")
+    since = changes_since(proposal=proposal, now=now) if is_live else []
+    nothing = "no share changed" if view.is_whole else "nothing that you see changed"
+    comments = [view.comment(each) for each in proposal.comments.select_related("author")]
     return {
         **row,
-        "children": children,
-        "changed_since": [change_words(each) for each in changes_since(proposal=proposal, now=now)] if is_live else [],
+        "children": [_child_row(each) for each in shown],
+        "others": None if view.is_whole else _others_row(shown),
+        "changed_since": [change_words(view.recorded(each), nothing=nothing) for each in since],
         "comments": [
             {"id": each.pk, "author": each.author.username, "at": each.at, "text": each.text} for each in comments
         ],
         "simulation": _simulation_row(proposal, user),
+    }
+
+
+def _child_row(row: DraftRow) -> dict[str, Any]:
+    return {
+        "project": row.project.path,
+        "share_ppm": row.draft.share_ppm,
+        "burst_gpus": row.draft.burst_gpus,
+        "today_share_ppm": row.today.share_ppm,
+        "today_burst_gpus": row.today.burst_gpus,
+    }
+
+
+def _others_row(shown: Sequence[DraftRow]) -> dict[str, Any]:
+    """All that is not shown, what is not given out included: apart, one hidden project would have a figure."""
+    return {
+        "share_ppm": PPM - sum(row.draft.share_ppm for row in shown),
+        "today_share_ppm": PPM - sum(row.today.share_ppm for row in shown),
     }
 
 

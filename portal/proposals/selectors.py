@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db.models import CharField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet, Value
@@ -42,13 +43,19 @@ def requests_visible(*, user: User) -> QuerySet[GrantRequest]:
 
 
 def proposals_visible(*, user: User) -> QuerySet[Proposal]:
-    """Proposals for levels whose parent the person sees; drafts are for those who lead it."""
+    """Proposals for levels whose parent the person sees, or that take up a request of a project that they lead;
+    drafts are for those who lead the parent. How much of one they see: portal.proposals.seen."""
     seen = Proposal.objects.select_related("parent", "cluster", "author", "edited_by", "decided_by")
     if user.is_superuser:
         return seen
-    return seen.filter(
-        Q(parent__in=projects_led(user=user)) | ~Q(state=DRAFT) & Q(parent__in=projects_visible(user=user))
-    )
+    led = projects_led(user=user)
+    shown = Q(parent__in=projects_visible(user=user)) | Q(pk__in=_asking(led))
+    return seen.filter(Q(parent__in=led) | ~Q(state=DRAFT) & shown)
+
+
+def _asking(led: QuerySet[Project]) -> QuerySet[Any]:
+    """Ids of proposals that take up a request of one of these projects."""
+    return Proposal.requests.through.objects.filter(grantrequest__project__in=led).values("proposal_id")
 
 
 def request_visible(*, user: User, request_id: int) -> GrantRequest:
@@ -66,11 +73,11 @@ def proposal_visible(*, user: User, proposal_id: int) -> Proposal:
 
 
 def may_comment(*, user: User, proposal: Proposal) -> bool:
-    """Members and leads of the parent, and leads of the projects that it divides its share among."""
+    """Members and leads of the parent, leads of the projects that it divides its share among, and those who ask."""
     if role_of(user=user, project=proposal.parent) in (Role.MEMBER, Role.LEAD):
         return True
-    led = projects_led(user=user).filter(parent_id=proposal.parent_id)
-    return led.exists()
+    led = projects_led(user=user)
+    return led.filter(parent_id=proposal.parent_id).exists() or proposal.requests.filter(project__in=led).exists()
 
 
 def changes_since(*, proposal: Proposal, now: datetime) -> list[Recorded]:
@@ -80,12 +87,12 @@ def changes_since(*, proposal: Proposal, now: datetime) -> list[Recorded]:
     return changes_recorded(changes=later, at=now)
 
 
-def change_words(recorded: Recorded) -> str:
+def change_words(recorded: Recorded, *, nothing: str = "no share changed") -> str:
     """`version 4 by ada: lab/nlp from 30 % to 40 % (trains more)`."""
     change = recorded.change
     by = change.author.username if change.author else "the system"
     moved = "; ".join(f"{move.project.path} {move_words(move.before, move.after)}" for move in recorded.moves)
-    return f"version {change.version} by {by}: {moved or 'no share changed'} ({change.reason[:200]})"
+    return f"version {change.version} by {by}: {moved or nothing} ({change.reason[:200]})"
 
 
 def move_words(before: Line | None, after: Line | None) -> str:

@@ -146,6 +146,13 @@ class ProposalChildSerializer(serializers.Serializer[Any]):
     today_burst_gpus = serializers.IntegerField(allow_null=True)
 
 
+class ProposalOthersSerializer(serializers.Serializer[Any]):
+    """The children that you don't see and what is not given out, as one sum."""
+
+    share_ppm = serializers.IntegerField()
+    today_share_ppm = serializers.IntegerField()
+
+
 class CommentSerializer(serializers.Serializer[Any]):
     """What somebody said."""
 
@@ -175,6 +182,9 @@ class ProposalDetailSerializer(ProposalSerializer):
     """A proposal with its lines beside today's, what changed since its base, what was said, and its simulation."""
 
     children = ProposalChildSerializer(many=True)
+    others = ProposalOthersSerializer(
+        allow_null=True, help_text="null: you see the level. Else the sum of what `children` leaves out."
+    )
     changed_since = serializers.ListField(child=serializers.CharField(), help_text="Changes after the base, in words.")
     comments = CommentSerializer(many=True)
     simulation = ProposalSimulationSerializer(allow_null=True)

@@ -89,11 +89,11 @@ def test_the_list_of_proposals_takes_a_fixed_number_of_queries(scene, django_ass
     client = client_of(scene.mona)
     proposal_make(scene)
     client.get(PROPOSALS)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         client.get(PROPOSALS)
     for _ in range(5):
         proposal_make(scene, requests=[request_make(scene).pk])
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         assert client.get(PROPOSALS).json()["count"] == 6
 
 

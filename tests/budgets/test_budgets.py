@@ -104,6 +104,13 @@ def test_somebody_elses_child_is_refused() -> None:
     assert "lab/nlp/arms" in refusal_of([(nlp, 1, None), (vision, 1, None), (arms, 1, None)]).detail
 
 
+def test_an_archived_project_gives_out_nothing() -> None:
+    idle = project_make("lab/idle", archived_at=START)
+    with pytest.raises(Refused, match="lab/idle is archived"):
+        budget_make(cluster=cluster_make(), parent=idle, percent={})
+    assert not BudgetChange.objects.exists()
+
+
 def test_all_complaints_come_together() -> None:
     _, (nlp, vision) = lab()
     refusal = refusal_of([(nlp, -1, None), (vision, 1, -1)], reason="", now=after(1), effective_at=START)

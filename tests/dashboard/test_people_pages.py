@@ -320,3 +320,10 @@ def test_an_archived_project_still_has_its_page(scene: Scene) -> None:
     for path in ("lab/vision", "lab/vision/old"):
         assert client_of(scene.stranger).get(f"/projects/{path}/").status_code == 200
         assert client_of(scene.stranger).get(f"/budgets/{path}/").status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/tree/new/lab/", "/tree/rename/lab/nlp/"])
+def test_a_slug_that_no_database_can_hold_is_refused_by_the_form_and_by_its_preview(scene: Scene, address: str) -> None:
+    lead, typed = client_of(scene.lead), {"slug": "a\0b", "name": "N", "base_version": 1}
+    assert lead.post(address, typed).status_code == 400
+    assert lead.get(address, typed, headers={"HX-Request": "true"}).status_code == 200

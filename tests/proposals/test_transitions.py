@@ -140,7 +140,7 @@ def test_who_does_not_lead_the_parent_moves_no_proposal(scene, who, action):
 
 
 def test_the_lead_of_a_project_does_not_decline_its_own_request(scene):
-    with pytest.raises(NotFound):
+    with pytest.raises(Forbidden):
         request_act(scene, request_make(scene), "decline", scene.vera)
 
 
