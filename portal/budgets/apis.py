@@ -59,10 +59,13 @@ class BudgetChangeList(RowsView):
     @extend_schema(
         operation_id="budget_change_create",
         request=BudgetChangeRequestSerializer,
-        responses={201: BudgetChangeDetailSerializer},
+        responses={200: BudgetChangeDetailSerializer, 201: BudgetChangeDetailSerializer},
     )
     def post(self, request: Request) -> Response:
-        """Set the budgets of all children of one parent. 409: `base_version` is no longer the newest."""
+        """Set the budgets of all children of one parent. 409: `base_version` is no longer the newest.
+
+        200: they stand so already, nothing was made, and the answer is the change in force.
+        """
         parameters_require_known(request, [], paged=False)
         body = BudgetChangeRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -78,11 +81,14 @@ class BudgetChangeList(RowsView):
                 author=user,
                 effective_at=given.get("effective_at"),
                 now=timezone.now(),
+                nothing_is_kept=False,
             )
         except Conflict:
             raise
         except Refused as refusal:
             raise _named(refusal) from None
+        if change.version <= given["base_version"]:
+            return Response(change_row(change=_change(user, change.pk), at=_now()))
         return _change_made(request, change)
 
 

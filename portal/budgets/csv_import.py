@@ -9,7 +9,16 @@ from django.db import transaction
 from portal.budgets.csv_rows import ERRORS_MAX, Row, RowError, rows_read
 from portal.budgets.history import Move
 from portal.budgets.models import BudgetChange
-from portal.budgets.selectors import NO_BUDGET, Line, budgets_at, versions_of_levels
+from portal.budgets.selectors import (
+    NO_BUDGET,
+    Ahead,
+    Line,
+    PlannedEffect,
+    budgets_at,
+    effects_of_planned,
+    levels_ahead,
+    versions_of_levels,
+)
 from portal.budgets.services import budget_change_create, lines_errors, moment_errors, reason_errors
 from portal.clusters.models import Cluster
 from portal.common.errors import Conflict, FieldError, Refused
@@ -23,13 +32,14 @@ STALE = "stale"
 
 @dataclass(frozen=True)
 class LevelEdit:
-    """What a file would change of one level, and the version that its author looked at."""
+    """What a file would change of one level, the version that its author looked at, and what is planned against it."""
 
     cluster: Cluster
     parent: Project
     base_version: int
     lines: tuple[tuple[Project, Line], ...]
     moves: tuple[Move, ...]
+    planned: tuple[PlannedEffect, ...]
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class _Facts:
     clusters: dict[str, Cluster]
     budgets: dict[int, dict[int, Line]]
     versions: dict[int, dict[int, int]]
+    ahead: dict[int, dict[int, list[Ahead]]]
 
 
 def budgets_plan(*, text: str, user: User, effective_at: datetime | None, now: datetime) -> ImportPlan:
@@ -150,6 +161,7 @@ def _facts(*, user: User, cluster_names: set[str], at: datetime) -> _Facts:
         clusters=clusters,
         budgets={each.pk: budgets_at(cluster=each, at=at) for each in clusters.values()},
         versions={each.pk: versions_of_levels(cluster=each) for each in clusters.values()},
+        ahead={each.pk: levels_ahead(cluster=each, after=at) for each in clusters.values()},
     )
 
 
@@ -234,17 +246,23 @@ def _level_plan(level: _Level, facts: _Facts) -> tuple[list[RowError], LevelEdit
         RowError(first, "percent", error.code, error.detail)
         for error in lines_errors(level.parent, [(project, *_line_of(row)) for row, project in level.rows])
     ]
-    return errors, None if errors else _edit(level, standing)
+    return errors, None if errors else _edit(level, standing, facts)
 
 
-def _edit(level: _Level, standing: dict[int, Line]) -> LevelEdit:
+def _edit(level: _Level, standing: dict[int, Line], facts: _Facts) -> LevelEdit:
     lines = tuple((project, _line_of(row)) for row, project in level.rows)
     moves = tuple(
         Move(project, standing.get(project.pk), line)
         for project, line in lines
         if line != standing.get(project.pk, NO_BUDGET)
     )
-    return LevelEdit(level.cluster, level.parent, level.rows[0][0].version or 0, lines, moves)
+    planned = effects_of_planned(
+        before=standing,
+        after={project.pk: line for project, line in lines},
+        ahead=facts.ahead[level.cluster.pk].get(level.parent.pk, []),
+        projects={project.pk: project for project, _ in lines},
+    )
+    return LevelEdit(level.cluster, level.parent, level.rows[0][0].version or 0, lines, moves, tuple(planned))
 
 
 def _complete_errors(level: _Level, facts: _Facts, first: int) -> Iterator[RowError]:

@@ -9,7 +9,15 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet
 
 from portal.budgets.models import BudgetChange, BudgetLine
-from portal.budgets.selectors import CHANGE_RELATED, Line, changes_standing
+from portal.budgets.selectors import (
+    CHANGE_RELATED,
+    NO_BUDGET,
+    Line,
+    PlannedEffect,
+    changes_ahead,
+    changes_standing,
+    effects_of_planned,
+)
 from portal.clusters.models import Cluster
 from portal.projects.former import projects_as_below
 from portal.projects.models import Project, User
@@ -93,6 +101,19 @@ def changes_recorded(
         )
         for change in asked
     ]
+
+
+def planned_after(*, recorded: Recorded, at: datetime) -> list[PlannedEffect]:
+    """What the changes still ahead will make of what a change in force, or itself ahead, has moved."""
+    if recorded.state not in (ChangeState.IN_FORCE, ChangeState.PLANNED) or not recorded.moves:
+        return []
+    change = recorded.change
+    return effects_of_planned(
+        before={move.project.pk: move.before or NO_BUDGET for move in recorded.moves},
+        after={move.project.pk: move.after or NO_BUDGET for move in recorded.moves},
+        ahead=changes_ahead(cluster=change.cluster, parent=change.parent, after=max(at, change.effective_at)),
+        projects={move.project.pk: move.project for move in recorded.moves},
+    )
 
 
 def _levels(changes: Sequence[BudgetChange]) -> dict[tuple[int, int], list[_Place]]:

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from portal.budgets.csv_import import ImportPlan
-from portal.budgets.history import Move, Recorded, changes_recorded
+from portal.budgets.history import Move, Recorded, changes_recorded, planned_after
 from portal.budgets.models import BudgetChange, BudgetLine
-from portal.budgets.selectors import version_of_level
+from portal.budgets.selectors import PlannedEffect, SetBack, version_of_level
 from portal.common.units import PPM
 from portal.projects.former import projects_as_below
 
@@ -21,12 +21,13 @@ def change_rows(*, changes: Iterable[BudgetChange], at: datetime) -> Rows:
 
 def change_row(*, change: BudgetChange, at: datetime) -> dict[str, Any]:
     """One change with every child's budget."""
-    [row] = change_rows(changes=[change], at=at)
+    [recorded] = changes_recorded(changes=[change], at=at)
     rows = BudgetLine.objects.filter(change=change).select_related("project").order_by("project__path")
     lines = list(rows)
     named = projects_as_below(places=[(line.project, change.parent) for line in lines])
     return {
-        **row,
+        **_change_row(recorded),
+        "planned_after": planned_rows(planned_after(recorded=recorded, at=at)),
         "level_version": version_of_level(cluster=change.cluster, parent=change.parent),
         "children": [
             {
@@ -61,7 +62,19 @@ def _change_row(recorded: Recorded) -> dict[str, Any]:
     }
 
 
-def move_row(move: Move) -> dict[str, Any]:
+def planned_rows(effects: Iterable[PlannedEffect]) -> Rows:
+    """Changes still ahead with the budgets that they set back."""
+    return [
+        {
+            "change": effect.change.pk,
+            "effective_at": effect.change.effective_at,
+            "sets_back": [move_row(each) for each in effect.sets_back],
+        }
+        for effect in effects
+    ]
+
+
+def move_row(move: Move | SetBack) -> dict[str, Any]:
     """From and to of one child."""
     before, after = move.before, move.after
     return {
@@ -84,6 +97,7 @@ def import_row(*, plan: ImportPlan, dry_run: bool, changes: Iterable[BudgetChang
                 "parent": edit.parent.path,
                 "base_version": edit.base_version,
                 "moves": [move_row(move) for move in edit.moves],
+                "planned_after": planned_rows(edit.planned),
             }
             for edit in plan.edits
         ],

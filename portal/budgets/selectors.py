@@ -217,11 +217,7 @@ def set_back_by(
     budgets that the decision left alone is its own purpose and not said here; nor is what an earlier one set back.
     Pure.
     """
-    decided = {
-        pk: after.get(pk, NO_BUDGET)
-        for pk in before.keys() | after.keys()
-        if after.get(pk, NO_BUDGET) != before.get(pk, NO_BUDGET)
-    }
+    decided = {pk: line for pk, line in after.items() if line != before.get(pk, NO_BUDGET)}
     found: list[dict[int, tuple[Line, Line | None]]] = []
     for lines in ahead:
         undone = {pk: (line, lines.get(pk)) for pk, line in decided.items() if lines.get(pk, NO_BUDGET) != line}
@@ -230,15 +226,23 @@ def set_back_by(
     return found
 
 
+def levels_ahead(*, cluster: Cluster, after: datetime, parent: Project | None = None) -> dict[int, list[Ahead]]:
+    """By parent: the changes that take effect after that moment, the next first; of one moment the last version."""
+    changes = changes_standing().filter(cluster=cluster, effective_at__gt=after)
+    if parent is not None:
+        changes = changes.filter(parent=parent)
+    related = changes.select_related("author").prefetch_related("lines").order_by("effective_at", "version")
+    last = {(change.parent_id, change.effective_at): change for change in related}
+    levels: dict[int, list[Ahead]] = {}
+    for change in last.values():
+        lines = {line.project_id: Line(line.share_ppm, line.burst_gpus) for line in change.lines.all()}
+        levels.setdefault(change.parent_id, []).append(Ahead(change, lines))
+    return levels
+
+
 def changes_ahead(*, cluster: Cluster, parent: Project, after: datetime) -> list[Ahead]:
-    """The changes of a level that take effect after that moment, the next first; of one moment the last version."""
-    standing = changes_standing().filter(cluster=cluster, parent=parent, effective_at__gt=after)
-    changes = standing.select_related("author").prefetch_related("lines").order_by("effective_at", "version")
-    last = {change.effective_at: change for change in changes}
-    return [
-        Ahead(change, {line.project_id: Line(line.share_ppm, line.burst_gpus) for line in change.lines.all()})
-        for change in last.values()
-    ]
+    """The same of one level."""
+    return levels_ahead(cluster=cluster, after=after, parent=parent).get(parent.pk, [])
 
 
 def planned_effects(
@@ -254,18 +258,23 @@ def planned_effects(
 
 
 def effects_of_planned(
-    *, before: Mapping[int, Line], after: Mapping[int, Line], ahead: Sequence[Ahead]
+    *,
+    before: Mapping[int, Line],
+    after: Mapping[int, Line],
+    ahead: Sequence[Ahead],
+    projects: Mapping[int, Project] | None = None,
 ) -> list[PlannedEffect]:
     """The same from what was read already; only changes that set something back, its projects by path."""
     found = set_back_by(before=before, after=after, ahead=[each.lines for each in ahead])
-    projects = Project.objects.in_bulk({pk for undone in found for pk in undone}) if any(found) else {}
+    if projects is None:
+        projects = Project.objects.in_bulk({pk for undone in found for pk in undone}) if any(found) else {}
     return [
-        PlannedEffect(
-            each.change,
-            tuple(
-                SetBack(projects[pk], *undone[pk]) for pk in sorted(undone, key=lambda pk: projects[pk].path.split("/"))
-            ),
-        )
+        PlannedEffect(each.change, _sets_back(undone, projects))
         for each, undone in zip(ahead, found, strict=True)
         if undone
     ]
+
+
+def _sets_back(undone: Mapping[int, tuple[Line, Line | None]], projects: Mapping[int, Project]) -> tuple[SetBack, ...]:
+    each = [SetBack(projects[pk], *lines) for pk, lines in undone.items()]
+    return tuple(sorted(each, key=lambda set_back: set_back.project.path.split("/")))

@@ -98,6 +98,14 @@ class MoveSerializer(serializers.Serializer[Any]):
     to_burst_gpus = serializers.IntegerField(allow_null=True)
 
 
+class PlannedAfterSerializer(serializers.Serializer[Any]):
+    """A change still ahead that sets back what was decided before its moment."""
+
+    change = serializers.IntegerField(help_text="Its id.")
+    effective_at = serializers.DateTimeField()
+    sets_back = MoveSerializer(many=True)
+
+
 class ChangeLineSerializer(serializers.Serializer[Any]):
     """A child's budget in a change."""
 
@@ -129,6 +137,7 @@ class BudgetChangeSerializer(serializers.Serializer[Any]):
 class BudgetChangeDetailSerializer(BudgetChangeSerializer):
     """The same with every child's budget."""
 
+    planned_after = PlannedAfterSerializer(many=True, help_text="Changes still ahead that set back what it moved.")
     level_version = serializers.IntegerField(help_text="The newest version of the level: what an edit is based on.")
     children = ChangeLineSerializer(many=True)
 
@@ -149,6 +158,7 @@ class ImportLevelSerializer(serializers.Serializer[Any]):
     parent = serializers.CharField()  # type: ignore[assignment]  # the base has an attribute so named
     base_version = serializers.IntegerField()
     moves = MoveSerializer(many=True)
+    planned_after = PlannedAfterSerializer(many=True)
 
 
 class ImportSerializer(serializers.Serializer[Any]):

@@ -1,5 +1,6 @@
 """Budget changes in words: who, when, from, to, why, and what has become of each."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from django.utils import timezone
 from portal.budgets.history import ChangeState, Recorded, changes_recorded
 from portal.budgets.history import Move as RecordedMove
 from portal.budgets.models import BudgetChange
-from portal.budgets.selectors import Line, PlannedEffect
+from portal.budgets.selectors import Ahead, Line, PlannedEffect
 from portal.budgets.undo import undo_complaint
 from portal.dashboard.budget_units import percent_text
 from portal.projects.models import Project
@@ -112,3 +113,17 @@ def planned_name(change: BudgetChange) -> str:
     year = "" if at.year == timezone.localtime().year else " %Y"
     who = change.author.username if change.author else "the system"
     return f"The change planned for {at.strftime(f'%-d %b{year} %H:%M')} by {who}"
+
+
+def planned_data(ahead: Iterable[Ahead]) -> str:
+    """What the level's script needs to say the same while somebody types; moments in the site's zone, as inputs are."""
+    return json.dumps(
+        [
+            {
+                "at": f"{timezone.localtime(each.change.effective_at):%Y-%m-%dT%H:%M:%S}",
+                "words": planned_name(each.change),
+                "lines": each.lines,
+            }
+            for each in ahead
+        ]
+    )

@@ -22,9 +22,6 @@ from portal.projects.models import Project
 UNIT_CHOICES = [(unit, unit) for unit in ("", *UNITS)]
 
 
-UNIT_CHOICES = [(unit, unit) for unit in ("", *UNITS)]
-
-
 class PlainInput(forms.TextInput):
     """An input written without a template: a level has seven of them for each child, and may have hundreds."""
 
@@ -260,6 +257,17 @@ class LevelForm(forms.Form):
         if self.untouched(child) or typed * PPM == self.wholes[unit] * ppm:
             return ""
         return budget_units.kept_words(ppm, self.parent_gpus)
+
+    def lines_typed(self) -> dict[int, Line]:
+        """The level as typed where it can be read, else as stored."""
+        shares, cleaned = getattr(self, "shares", {}), getattr(self, "cleaned_data", {})
+        return {
+            child.pk: Line(
+                shares.get(child.pk, self.lines[child.pk].share_ppm),
+                cleaned.get(f"burst_{child.pk}", self.lines[child.pk].burst_gpus),
+            )
+            for child in self.children
+        }
 
     @property
     def effects(self) -> list[str]:

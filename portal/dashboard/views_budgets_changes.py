@@ -11,12 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from portal.budgets.history import Recorded, changes_of_project, changes_recorded, changes_visible
+from portal.budgets.history import Recorded, changes_of_project, changes_recorded, changes_visible, planned_after
 from portal.budgets.models import BudgetChange
-from portal.budgets.selectors import NO_BUDGET, budgets_at, level_at, version_of_level
+from portal.budgets.selectors import NO_BUDGET, budgets_at, level_at, planned_effects, version_of_level
 from portal.budgets.undo import budget_change_undo, undo_lines
 from portal.common.errors import Conflict, NotFound, Refused
-from portal.dashboard.budget_history import ChangeView, change_view, changes_shown, line_text
+from portal.dashboard.budget_history import ChangeView, change_view, changes_shown, line_text, planned_words
 from portal.dashboard.frame import frame_of
 from portal.dashboard.listing import listing_of
 from portal.dashboard.pages import form_page, page
@@ -97,7 +97,9 @@ def _undo_post(request: HttpRequest, recorded: Recorded, shown: ChangeView, vers
         form.refusal_add(refusal)
         return _change_page(request, recorded, shown, form, version, status=400)
     words = "withdrawn" if made.withdraws_id else f"undone by version {made.version}"
-    messages.success(request, f"Version {found.version} is {words}.")
+    [undoing] = changes_recorded(changes=[made], at=frame_of(request).now)
+    planned = planned_words(planned_after(recorded=undoing, at=frame_of(request).now))
+    messages.success(request, " ".join([f"Version {found.version} is {words}.", *planned]))
     return redirect(f"{reverse('dashboard:budgets_level', args=[found.parent.path])}?cluster={found.cluster.name}")
 
 
@@ -123,6 +125,7 @@ def _change_page(
         "may_edit": may_edit,
         "undone_by": list(found.undone_by.select_related("author")),
         "effects": _undo_moves(recorded, now) if may_undo and not shown.is_planned else [],
+        "planned_words": _undo_planned(recorded, now) if may_undo and not shown.is_planned else [],
         "newest": version,
         "others": others or [],
         "status": status,
@@ -138,6 +141,15 @@ def _undo_moves(recorded: Recorded, now: datetime) -> list[tuple[str, str, str]]
         for project, line in undo_lines(recorded=recorded, at=now).items()
         if line != standing.get(project.pk, NO_BUDGET)
     ]
+
+
+def _undo_planned(recorded: Recorded, now: datetime) -> list[str]:
+    """What the changes still ahead would set back of undoing the change at once."""
+    change = recorded.change
+    lines = {project.pk: line for project, line in undo_lines(recorded=recorded, at=now).items()}
+    return planned_words(
+        planned_effects(cluster=change.cluster, parent=change.parent, lines=lines, effective_at=None, now=now)
+    )
 
 
 @page

@@ -12,7 +12,7 @@ from django.urls import reverse
 from portal.budgets.csv_import import ImportPlan, budgets_import, budgets_plan
 from portal.budgets.csv_rows import BYTES_MAX, READ, text_decode
 from portal.common.errors import CommonsError, Conflict, Forbidden, Refused
-from portal.dashboard.budget_history import move_words
+from portal.dashboard.budget_history import move_words, planned_words
 from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import form_page
 from portal.dashboard.people import person_of
@@ -101,7 +101,9 @@ def budgets_file(request: HttpRequest) -> HttpResponse:
         _refusal_add(form, error)
         return _page(request, form, plan, status=error.status)
     levels = "1 level has" if len(made) == 1 else f"{len(made)} levels have"
-    messages.success(request, f"Imported: {levels} new budgets." if made else "The file changes nothing.")
+    planned = [words for edit in plan.edits for words in planned_words(edit.planned)]
+    done = " ".join([f"Imported: {levels} new budgets.", *planned])
+    messages.success(request, done if made else "The file changes nothing.")
     return redirect(reverse("dashboard:budgets") + frame_of(request).query)
 
 
@@ -117,7 +119,7 @@ def _page(request: HttpRequest, form: ImportForm, plan: ImportPlan | None = None
     context = {
         "form": form,
         "plan": plan,
-        "levels": [(edit, [move_words(move) for move in edit.moves]) for edit in edits],
+        "levels": [(edit, [move_words(move) for move in edit.moves], planned_words(edit.planned)) for edit in edits],
         "columns_read": READ,
         "status": status,
     }

@@ -11,13 +11,21 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.budgets.history import ChangeState
-from portal.budgets.selectors import Level, Line, level_at, level_history, shares_of_cluster
+from portal.budgets.selectors import (
+    Level,
+    Line,
+    changes_ahead,
+    level_at,
+    level_history,
+    planned_effects,
+    shares_of_cluster,
+)
 from portal.budgets.services import budget_change_create
 from portal.clusters.models import Cluster
 from portal.common.errors import Conflict, Refused
 from portal.common.units import PPM
 from portal.dashboard import budget_units
-from portal.dashboard.budget_history import ChangeView, changes_shown
+from portal.dashboard.budget_history import ChangeView, changes_shown, planned_data, planned_words
 from portal.dashboard.forms_budgets import LevelForm
 from portal.dashboard.frame import frame_of
 from portal.dashboard.pages import form_page
@@ -67,8 +75,9 @@ def _level_post(request: HttpRequest, cluster: Cluster, parent: Project, current
     form = _form(request, cluster, parent, current, request.POST)
     if not form.is_valid() or "preview" in request.POST:
         return _level_page(request, cluster, parent, form, current, status=200 if form.is_valid() else 400)
+    planned = _planned_words(request, cluster, parent, form)
     try:
-        budget_change_create(
+        change = budget_change_create(
             cluster=cluster,
             parent=parent,
             base_version=form.cleaned_data["base_version"],
@@ -77,14 +86,19 @@ def _level_post(request: HttpRequest, cluster: Cluster, parent: Project, current
             author=person_of(request),
             effective_at=form.cleaned_data["effective_at"],
             now=frame_of(request).now,
+            nothing_is_kept=False,
         )
     except Conflict as conflict:
         return _conflict_page(request, cluster, parent, form, current, conflict)
     except Refused as refusal:
         form.refusal_add(refusal)
         return _level_page(request, cluster, parent, form, current, status=400)
+    if change.version <= form.cleaned_data["base_version"]:
+        messages.info(request, f"Nothing changes: the budgets stand so already, in version {change.version}.")
+        return _level_page(request, cluster, parent, form, current)
     effects = "; ".join(form.effects) + "." if form.effects else "No share changed."
-    messages.success(request, f"{_saved_word(request, form.cleaned_data['effective_at'])} {effects}")
+    said = [_saved_word(request, form.cleaned_data["effective_at"]), effects, *planned]
+    messages.success(request, " ".join(said))
     return redirect(f"{reverse('dashboard:budgets_level', args=[parent.path])}?cluster={cluster.name}")
 
 
@@ -94,6 +108,19 @@ def _saved_word(request: HttpRequest, effective_at: datetime | None) -> str:
         return "Saved."
     at = timezone.localtime(effective_at)
     return f"Planned for {at:%-d %b %Y %H:%M} ({frame_of(request).zone}), not in force yet."
+
+
+def _planned_words(request: HttpRequest, cluster: Cluster, parent: Project, form: LevelForm) -> list[str]:
+    """What the changes still ahead would set back of what is typed."""
+    effective_at = getattr(form, "cleaned_data", {}).get("effective_at")
+    effects = planned_effects(
+        cluster=cluster,
+        parent=parent,
+        lines=form.lines_typed(),
+        effective_at=effective_at,
+        now=frame_of(request).now,
+    )
+    return planned_words(effects)
 
 
 def _conflict_page(
@@ -145,6 +172,8 @@ def _level_page(
         "ancestors": ancestors(parent),
         "form": form,
         "level": current,
+        "planned_words": _planned_words(request, cluster, parent, form) if form.is_bound else [],
+        "planned_data": planned_data(changes_ahead(cluster=cluster, parent=parent, after=now)),
         "may_edit": user_may(user=person_of(request), action="budgets_edit", project=parent),
         "standings": {child.pk: standings.get((cluster.pk, child.pk)) for child in form.children},
         "parent_gpus": float(gpus),

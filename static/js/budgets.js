@@ -11,6 +11,11 @@
     return;
   }
   const rows = [...form.querySelectorAll("[data-row]")];
+  const SIGNS = { percent: "%", cluster: "%", gpus: "GPUs", hours: "GPU-hours per week" };
+  // Changes of this level that are still ahead, the next first: at, words, and the lines by project id.
+  const planned = JSON.parse(form.dataset.planned || "[]");
+  // What a row had before something was typed in it that can't be read: it counts with that.
+  const lastValid = new Map();
 
   // Exact numbers: a numerator and a denominator.
   function ratio(text) {
@@ -108,6 +113,54 @@
     return text.trim() === textOf(stored, unit) ? stored : ppmOf(text, unit);
   }
 
+  function readingOf(row) {
+    const ppm = currentOf(row);
+    if (ppm !== null) {
+      lastValid.set(row, ppm);
+    }
+    return ppm;
+  }
+
+  function countedOf(row, ppm) {
+    return ppm ?? lastValid.get(row) ?? storedOf(row);
+  }
+
+  // Why a row can't be read, as the server says it.
+  function wrongWords(row) {
+    const unit = unitMark(row).value || "percent";
+    const text = field(row, unit).value.trim();
+    if (!amountOf(text, unit)) {
+      const shown = `'${text.slice(0, 40)}'`;
+      return text.startsWith("-")
+        ? `${shown} is below 0; a budget is 0 ${SIGNS[unit]} or more.`
+        : `${shown} is not a number of ${SIGNS[unit]}; write digits with a point, such as 12.5.`;
+    }
+    return WHOLE[unit].n === 0n
+      ? "The parent holds no GPUs here, so only percent can be given."
+      : "More than 100 % of the parent's share.";
+  }
+
+  function wrongShow(row, isWrong) {
+    const head = row.querySelector("th");
+    const input = field(row, unitMark(row).value || "percent");
+    head.querySelector("[data-wrong]")?.remove();
+    input.removeAttribute("aria-describedby");
+    const words = isWrong ? wrongWords(row) : "";
+    if (!words || [...head.querySelectorAll(".error span")].some((each) => each.textContent === words)) {
+      return;
+    }
+    const box = document.createElement("div");
+    box.className = "field";
+    box.dataset.wrong = "";
+    box.id = `wrong-${unitMark(row).name}`;
+    box.append(document.createElement("div"));
+    box.firstChild.className = "error";
+    box.firstChild.append(document.createElement("span"));
+    box.querySelector("span").textContent = words;
+    head.append(box);
+    input.setAttribute("aria-describedby", box.id);
+  }
+
   function size(ppm) {
     return ppm < 0n ? -ppm : ppm;
   }
@@ -141,6 +194,47 @@
     return `Keeps ${percentText(ppm)} %${parentGpus.n > 0n ? `, ${gpus} GPU${gpus === "1" ? "" : "s"}` : ""}`;
   }
 
+  function burstOf(row) {
+    const text = row.querySelector('input[name^="burst_"]')?.value.trim();
+    return /^\d+$/.test(text || "") ? Number(text) : null;
+  }
+
+  // A budget as the planned changes have it: [ppm, burst cap]; none: nothing, without a cap.
+  function lineWords(line) {
+    if (!line) {
+      return "no budget";
+    }
+    const cap = line[1] === null ? "" : `, at most ${line[1].toLocaleString("en")} GPUs`;
+    return `${percentText(BigInt(line[0]))} %${cap}`;
+  }
+
+  function isSame(one, other) {
+    const [a, b] = [one || [0, null], other || [0, null]];
+    return BigInt(a[0]) === BigInt(b[0]) && a[1] === b[1];
+  }
+
+  // What each change still ahead will set back of what is typed: as portal.budgets.selectors.set_back_by.
+  function plannedWords(values) {
+    const typed = form.querySelector('input[name="effective_at"]')?.value || "";
+    const moment = typed.length === 16 ? `${typed}:00` : typed;
+    const [past, ahead] = [[], []];
+    planned.forEach((each) => (moment && each.at <= moment ? past : ahead).push(each));
+    let decided = rows
+      .map((row, position) => {
+        const id = unitMark(row).name.slice("unit_".length);
+        const stored = [storedOf(row), row.dataset.storedBurst ? Number(row.dataset.storedBurst) : null];
+        const before = past.length ? past[past.length - 1].lines[id] : stored;
+        return { id, name: row.dataset.name, before, line: [values[position], burstOf(row)] };
+      })
+      .filter(({ before, line }) => !isSame(before, line));
+    return ahead.flatMap(({ words, lines }) => {
+      const undone = decided.filter(({ id, line }) => !isSame(lines[id], line));
+      decided = decided.filter((each) => !undone.includes(each));
+      const parts = undone.map(({ id, name, line }) => `${name} from ${lineWords(line)} to ${lineWords(lines[id])}`);
+      return parts.length ? [`${words} sets ${parts.join(", ")}.`] : [];
+    });
+  }
+
   function listed(words) {
     const list = form.querySelector("[data-effects]");
     list.replaceChildren(
@@ -164,6 +258,12 @@
     return `Given out: ${percentText(total)} %, ${percentText(total - PPM)} % more than there is: ${names.join(" + ")}. Not saved until it is 100 % or less.`;
   }
 
+  function unreadWords(values, counted) {
+    return rows
+      .filter((_, position) => values[position] === null)
+      .map((row) => `${row.dataset.name} is counted with ${percentText(counted[rows.indexOf(row)])} %: what is typed there can’t be read.`);
+  }
+
   function rowShow(row, ppm) {
     const edited = unitMark(row).value || "percent";
     for (const unit of units(row)) {
@@ -171,6 +271,7 @@
       field(row, unit).classList.toggle("is-invalid", wrong);
       field(row, unit).setAttribute("aria-invalid", String(wrong));
     }
+    wrongShow(row, ppm === null);
     const kept = row.querySelector("[data-kept]");
     if (kept) {
       kept.textContent = keptOf(row, ppm);
@@ -178,21 +279,21 @@
   }
 
   function refresh() {
-    const values = rows.map(currentOf);
+    const values = rows.map(readingOf);
     rows.forEach((row, position) => rowShow(row, values[position]));
-    const total = values.reduce((sum, ppm) => sum + (ppm || 0n), 0n);
+    const counted = rows.map((row, position) => countedOf(row, values[position]));
+    const total = counted.reduce((sum, ppm) => sum + ppm, 0n);
     const over = total > PPM;
-    form.querySelector("[data-total-words]").textContent = totalWords(total, values);
+    form.querySelector("[data-total-words]").textContent = [totalWords(total, counted), ...unreadWords(values, counted)].join(" ");
     form.querySelector("[data-total-box]").classList.toggle("is-over", over);
     form.querySelector("[data-total-bar]").setAttribute("width", over ? "1000" : String(total / 1000n));
     form.querySelector("[data-total-bar]").setAttribute("class", over ? "fill-bad" : "fill-accent");
-    listed(
-      rows.flatMap((row, position) => {
-        const ppm = values[position];
-        const moved = ppm !== null && ppm !== storedOf(row) ? [effectOf(row, ppm)] : [];
-        return [...moved, ...burstEffectOf(row)];
-      }),
-    );
+    const effects = rows.flatMap((row, position) => {
+      const ppm = values[position];
+      const moved = ppm !== null && ppm !== storedOf(row) ? [effectOf(row, ppm)] : [];
+      return [...moved, ...burstEffectOf(row)];
+    });
+    listed([...effects, ...plannedWords(counted)]);
     return { over, unreadable: values.includes(null) };
   }
 
@@ -200,6 +301,7 @@
     const unit = event.target.dataset.unit;
     if (unit) {
       const row = event.target.closest("[data-row]");
+      row.querySelectorAll("th .field").forEach((said) => said.remove());
       unitMark(row).value = unit;
       const ppm = ppmOf(event.target.value, unit);
       for (const other of units(row)) {

@@ -252,7 +252,7 @@ def test_a_change_is_read_in_a_fixed_number_of_queries(granted: Lab, lead: APICl
     newest = BudgetChange.objects.latest("pk").pk
     with CaptureQueriesContext(connection) as captured:
         assert lead.get(f"{CHANGES}{newest}/").status_code == 200
-    assert len(captured) == 7
+    assert len(captured) == 8
 
 
 def test_budgets_as_of_a_moment(granted: Lab, lead: APIClient) -> None:

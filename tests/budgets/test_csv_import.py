@@ -315,7 +315,7 @@ def test_planning_takes_a_fixed_number_of_queries_where_nothing_differs(
     for number in range(20):
         project_make(f"lab/vision/team-{number}")
     text = exported(manager)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(9):
         assert plan_of(text, manager).errors == ()
 
 

@@ -1,6 +1,7 @@
 """A lead edits a level of budgets with the keyboard alone, and sees before saving what it will do."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -120,3 +121,39 @@ def test_the_second_editor_sees_the_others_change_and_keeps_what_they_typed(page
     page.get_by_role("button", name="Save budgets").click()
     expect(page.get_by_text("Saved. NLP goes from 30 % to 44 %")).to_be_visible()
     assert (share_of(level, nlp), share_of(level, vision)) == (440_000, 250_000)
+
+
+def test_a_decimal_comma_is_said_beside_its_row_and_not_saved(page, level, console_errors):
+    page.goto("/budgets/lab/")
+    field = page.get_by_label("NLP: percent of the parent")
+    field.press("Control+A")
+    field.press_sequentially("33,5")
+    row = page.locator("tr[data-row]", has=field)
+    sentence = "'33,5' is not a number of %; write digits with a point, such as 12.5."
+    expect(row).to_contain_text(sentence)
+    words = page.locator("[data-total-words]")
+    expect(words).to_have_text(
+        "Given out: 53 %. Left: 47 % (30 GPUs). NLP is counted with 33 %: what is typed there can’t be read."
+    )
+    page.get_by_label("Reason").fill("a comma")
+    page.get_by_role("button", name="Save budgets").click()
+    expect(field).to_be_focused()
+    assert BudgetChange.objects.count() == 1
+    page.get_by_role("button", name="Check the effect").click()
+    page.wait_for_load_state()
+    expect(page.locator("tr[data-row] .error")).to_have_text([sentence])
+    field.fill("33.5")
+    expect(page.locator("tr[data-row] .error")).to_have_count(0)
+    expect(words).to_have_text("Given out: 53.5 %. Left: 46.5 % (30 GPUs).")
+
+
+def test_what_a_planned_change_sets_back_is_said_while_typing(page, level, console_errors):
+    cluster, lab, *_ = level
+    at = timezone.now().replace(second=0, microsecond=0) + timedelta(days=5)
+    budget_make(cluster=cluster, parent=lab, percent={"vision": 25, "nlp": 30}, at=at)
+    page.goto("/budgets/lab/")
+    page.get_by_label("NLP: percent of the parent").fill("37.5")
+    effects = page.locator("[data-effects]")
+    expect(effects).to_contain_text("by the system sets NLP from 37.5 % to 30 %.")
+    page.get_by_label("Takes effect").fill(f"{at + timedelta(days=1):%Y-%m-%dT%H:%M}")
+    expect(effects).not_to_contain_text("by the system")
