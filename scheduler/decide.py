@@ -42,13 +42,19 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No garbage collection meanwhile: a decision makes no cycles, and looking for some took a fifth of its time."""
+    """No garbage collection meanwhile: a decision makes no cycles, and looking for some took a fifth of its time.
+
+    What it has made is then put among the old at once, so that it isn't gone through as new.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

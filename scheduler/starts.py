@@ -26,6 +26,7 @@ class Trial:
     def __init__(self, board: Board, items: Items) -> None:
         self.board, self.items = board, items
         self.blocked: set[tuple[int, int, object]] = set()
+        self.failed: dict[tuple[int, ...], int] = {}  # by kind of item: the turn of the board at which one had no way
         self.hopeless: set[tuple[int, int]] = set()  # sizes that nobody could place, whatever the licence
         self.saving: set[int] = set()  # projects whose head waits without a reservation (R12, policy)
         order = self.leaf_order()
@@ -61,6 +62,8 @@ class Trial:
             return self.items.project[item] in self.saving
         if self.items.row[item] in self.board.book.by_row:
             return False
+        if self.failed.get(self.kind_of(item)) == self.board.funds.version:
+            return True  # one just like it had no way, and nothing has changed
         return self.shape(item) in self.hopeless or self.items.project[item] in self.saving
 
     def can_pay(self, item: int) -> bool:
@@ -86,8 +89,19 @@ class Trial:
             self.try_reserved(item)
         elif (plan := self.find_way(item)) is not None:
             self.start(item, plan)
-        elif self.board.policy.save_for_head:
+        elif self.note_failed(item) and self.board.policy.save_for_head:
             self.saving.add(self.items.project[item])
+
+    def kind_of(self, item: int) -> tuple[int, ...]:
+        """Items alike in this have like chances: project, priority, size, contract, and whether their author is banned."""
+        items = self.items
+        banned = items.author[item] in self.board.banned
+        return items.project[item], items.priority[item], *self.shape(item), items.contract_seconds[item], banned
+
+    def note_failed(self, item: int) -> bool:
+        """It had no way to GPUs; always True."""
+        self.failed[self.kind_of(item)] = self.board.funds.version
+        return True
 
     def fits_reservations(self, attempt: int) -> bool:
         """R12: what returns on a reserved host must have run its minimum in time."""
