@@ -1,6 +1,7 @@
 """Proposals: the list, one under debate, and what is done to it."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -21,7 +22,8 @@ from portal.dashboard.proposal_rows import list_rows, parent_gpus_of, sides_of
 from portal.dashboard.proposal_simulation import simulated_of
 from portal.dashboard.views_budgets import ancestors
 from portal.projects.selectors import user_may
-from portal.proposals.models import Proposal, ProposalState
+from portal.proposals.grants import decimal_words, gpus_given
+from portal.proposals.models import GrantRequest, Proposal, ProposalState
 from portal.proposals.seen import view_of, views_of
 from portal.proposals.selectors import (
     changes_since,
@@ -107,7 +109,7 @@ def proposal_page(
         "since": [view.recorded(each) for each in since],
         "is_late": is_live and found.effective_at is not None and found.effective_at < now,
         "rivals": _rivals(request, found) if is_live else [],
-        "requests": list(requests_visible(user=request.user).filter(proposals=found).order_by("pk")),
+        "requests": _asked(request, found, now),
         "comments": [view.comment(each) for each in found.comments.select_related("author")],
         "may_comment": may_comment(user=request.user, proposal=found),
         "may_edit": may_edit and is_live,
@@ -128,6 +130,14 @@ def _forms() -> dict[str, Form]:
         "withdraw": WithdrawForm(auto_id="withdraw_%s"),
         "comment": CommentForm(auto_id="comment_%s"),
     }
+
+
+def _asked(request: PageRequest, found: Proposal, now: datetime) -> list[tuple[GrantRequest, str]]:
+    """Requests that it takes up, each with the GPUs that it gives, or gave."""
+    asked = list(requests_visible(user=request.user).filter(proposals=found).order_by("pk"))
+    given = gpus_given(proposal=found, requests=asked, at=max(found.effective_at or now, now))
+    kept = {each.pk: each.given_gpus for each in asked if found.decided_at and each.given_gpus is not None}
+    return [(each, decimal_words({**given, **kept}[each.pk])) for each in asked]
 
 
 def _rivals(request: PageRequest, found: Proposal) -> list[Proposal]:

@@ -25,6 +25,7 @@ from portal.dashboard.request_words import LastGrant, last_grant_of
 from portal.dashboard.views_budgets import ancestors
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, user_may, user_require
+from portal.proposals.grants import decimal_words
 from portal.proposals.last_grant import last_grant_figures
 from portal.proposals.models import GrantRequest, RequestState
 from portal.proposals.seen import views_of
@@ -137,6 +138,7 @@ def _request_page(
         "found": found,
         "ancestors": ancestors(found.project),
         "asked": _asked_words(request, found, parent),
+        "given": None if found.given_gpus is None else decimal_words(found.given_gpus),
         "last": _last_grant(request, found),
         "proposals": [views[each.pk].proposal(each) for each in seen],
         "unseen": found.proposals.exclude(pk__in=[each.pk for each in seen])

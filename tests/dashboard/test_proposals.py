@@ -89,8 +89,11 @@ def test_from_a_request_to_new_budgets_in_the_browser(scene):
     assert "Approved. The budgets of lab are at version 2." in done.text
     assert shares(scene) == {"vision": 300_000, "nlp": 300_000}
     granted = vera.get(page("request", request.pk)).text
-    assert "<b>Granted</b> by max" in granted
+    assert "<b>Granted</b>: 20 GPUs asked, 19.2 given, by max" in granted
     assert f'href="{page("proposal", proposal.pk)}"' in granted
+    assert "20 GPUs asked, 19.2 given" in granted
+    assert "20 GPUs asked for lab/vision, 19.2 given" in seen
+    assert "A larger detector: 20 GPUs asked, 19.2 given" in seen
 
 
 @pytest.mark.parametrize("action", ["approve", "reject", "withdraw", "open", "revise", "comment", "simulate"])
@@ -417,7 +420,7 @@ def test_the_progress_refreshes_the_whole_page_when_it_is_done(scene):
     assert client.get(page("proposal", proposal.pk), headers={"HX-Request": "true"})["HX-Refresh"] == "true"
 
 
-PINNED = {"proposals": 16, "requests": 6, "proposal": 28, "request": 14, "proposal_new": 14}
+PINNED = {"proposals": 16, "requests": 6, "proposal": 32, "request": 14, "proposal_new": 14}
 
 
 @pytest.mark.parametrize("name", PINNED)
