@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.common.errors import CommonsError, Forbidden, NotFound
+from portal.dashboard.budget_history import planned_words
 from portal.dashboard.csv_export import csv_of
 from portal.dashboard.forms import errors_into
 from portal.dashboard.forms_proposals import CommentForm, DecisionForm, WithdrawForm
@@ -30,6 +31,7 @@ from portal.proposals.selectors import (
     current_version,
     may_comment,
     own_refusal,
+    planned_of,
     projects_led,
     proposal_visible,
     proposals_touching,
@@ -114,6 +116,7 @@ def proposal_page(
         "may_comment": may_comment(user=request.user, proposal=found),
         "may_edit": may_edit and is_live,
         "own_refusal": own_refusal(user=request.user, proposal=found) if may_edit and is_live else "",
+        "planned": planned_words(planned_of(proposal=found, now=now)) if may_edit and is_live else [],
         "simulated": simulated,
         "forms": {**_forms(), **(bound or {})},
         "refused": next(iter(bound.values()), None) if bound else None,

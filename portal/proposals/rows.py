@@ -7,12 +7,13 @@ from typing import Any
 from django.db.models import Max
 
 from portal.budgets.models import BudgetChange
+from portal.budgets.rows import planned_rows
 from portal.common.units import PPM
 from portal.projects.models import User
 from portal.proposals.grants import gpus_given
 from portal.proposals.models import GrantRequest, Proposal
 from portal.proposals.seen import view_of, views_of
-from portal.proposals.selectors import DraftRow, change_words, changes_since, draft_rows, requests_visible
+from portal.proposals.selectors import DraftRow, change_words, changes_since, draft_rows, planned_of, requests_visible
 from portal.simulations.models import Comparison, Run
 from portal.simulations.names import names_hidden, text_seen
 
@@ -81,6 +82,7 @@ def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, 
     shown = [each for each in drafts if view.sees(each.project.pk)]
     is_live = proposal.decided_at is None
     since = changes_since(proposal=proposal, now=now) if is_live else []
+    planned = [view.planned(each) for each in planned_of(proposal=proposal, now=now)]
     nothing = "no share changed" if view.is_whole else "nothing that you see changed"
     comments = [view.comment(each) for each in proposal.comments.select_related("author")]
     return {
@@ -88,6 +90,7 @@ def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, 
         "children": [_child_row(each) for each in shown],
         "asked": _asked_rows(proposal, user, now),
         "others": None if view.is_whole else _others_row(shown),
+        "planned_after": planned_rows(each for each in planned if each.sets_back),
         "changed_since": [change_words(view.recorded(each), nothing=nothing) for each in since],
         "comments": [
             {"id": each.pk, "author": each.author.username, "at": each.at, "text": each.text} for each in comments

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from portal.budgets.history import Recorded
+from portal.budgets.selectors import PlannedEffect
 from portal.projects.models import Project, User
 from portal.projects.selectors import ancestor_paths, projects_visible
 from portal.proposals.models import Comment, Proposal, ProposalLine
@@ -64,6 +65,10 @@ class View:
         change.reason = self.text(change.reason)
         moves = tuple(move for move in recorded.moves if self.sees(move.project.pk))
         return replace(recorded, change=change, moves=moves)
+
+    def planned(self, effect: PlannedEffect) -> PlannedEffect:
+        """What a planned change sets back of projects that are seen."""
+        return effect._replace(sets_back=tuple(each for each in effect.sets_back if self.sees(each.project.pk)))
 
 
 WHOLE = View(is_whole=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from portal.budgets.serializers import VERSION_MAX, ChildSerializer
+from portal.budgets.serializers import VERSION_MAX, ChildSerializer, PlannedAfterSerializer
 from portal.common.serializers import MomentField, StrictSerializer, TextField, WholeField
 from portal.proposals.models import ProposalState, RequestState
 from portal.proposals.services.requests import GPUS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX
@@ -196,6 +196,9 @@ class ProposalDetailSerializer(ProposalSerializer):
     asked = ProposalAskedSerializer(many=True)
     others = ProposalOthersSerializer(
         allow_null=True, help_text="null: you see the level. Else the sum of what `children` leaves out."
+    )
+    planned_after = PlannedAfterSerializer(
+        many=True, help_text="Changes still ahead that would set back what it moves, or moved."
     )
     changed_since = serializers.ListField(child=serializers.CharField(), help_text="Changes after the base, in words.")
     comments = CommentSerializer(many=True)

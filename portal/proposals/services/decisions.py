@@ -13,7 +13,7 @@ from portal.proposals.models import Proposal
 from portal.proposals.selectors import competing, lines_kept, own_refusal
 from portal.proposals.services.proposals import StaleBase, base_require, locked, moved, requests_release
 from portal.proposals.services.requests import reason_errors, requests_follow
-from portal.proposals.transitions import OPEN, PROPOSAL_STEPS, step_of
+from portal.proposals.transitions import OPEN, PROPOSAL_STEPS, STALE, step_of
 
 
 def proposal_approve(*, proposal: Proposal, actor: User, reason: str, now: datetime) -> Proposal:
@@ -31,6 +31,8 @@ def proposal_approve(*, proposal: Proposal, actor: User, reason: str, now: datet
 @transaction.atomic
 def _approved(proposal: Proposal, actor: User, reason: str, now: datetime) -> Proposal:
     proposal = locked(proposal, actor, PROPOSAL_STEPS["approve"])
+    if proposal.state == STALE:
+        base_require(proposal, now)
     if step_of(PROPOSAL_STEPS, "approve", proposal.state, reason=reason, what="proposal") is None:
         return proposal
     if errors := reason_errors(reason):
