@@ -28,7 +28,7 @@ from portal.projects.selectors import project_by_path, user_may, user_require
 from portal.proposals.grants import decimal_words
 from portal.proposals.last_grant import last_grant_figures
 from portal.proposals.models import GrantRequest, RequestState
-from portal.proposals.seen import views_of
+from portal.proposals.seen import requests_seen, views_of
 from portal.proposals.selectors import projects_led, proposals_visible, request_visible, requests_visible
 from portal.proposals.services.requests import (
     request_create,
@@ -133,9 +133,10 @@ def _request_page(
     manages = parent is not None and user_may(user=request.user, action="budgets_edit", project=parent)
     leads = user_may(user=request.user, action="budgets_edit", project=found.project)
     seen = list(proposals_visible(user=request.user).filter(requests=found).order_by("-pk"))
+    [shown] = requests_seen(user=request.user, requests=[found])
     views = views_of(user=request.user, proposals=seen)
     context = {
-        "found": found,
+        "found": shown,
         "ancestors": ancestors(found.project),
         "asked": _asked_words(request, found, parent),
         "given": None if found.given_gpus is None else decimal_words(found.given_gpus),
