@@ -115,10 +115,16 @@ def burst_words(name: str, before: int | None, after: int | None) -> str:
 
 
 def kept_words(ppm: int, parent_gpus: Fraction) -> str:
-    """`Keeps 33.3333 %, 21.33 GPUs`: what is stored, where more was typed."""
-    text = gpus_text(ppm, parent_gpus)
-    gpus = f", {text} GPU{'' if text == '1' else 's'}" if parent_gpus else ""
-    return f"Keeps {percent_text(ppm)} %{gpus}"
+    """`Keeps 33.3333 %, 21.33 GPUs, 3583.9 GPU-hours per week`: what is stored, where more was typed."""
+    gpus = gpus_text(ppm, parent_gpus)
+    hours = amount_text(ppm, "hours", parent_gpus * WEEK_HOURS)
+    parts = [f"Keeps {percent_text(ppm)} %"]
+    if parent_gpus:
+        parts += [
+            f"{gpus} GPU{'' if gpus == '1' else 's'}",
+            f"{hours} GPU-hour{'' if hours == '1' else 's'} per week",
+        ]
+    return ", ".join(parts)
 
 
 def effect_words(name: str, before_ppm: int, after_ppm: int, parent_gpus: Fraction) -> str:

@@ -1,4 +1,7 @@
-"""The demonstration's debate: a request of a lead, and a manager's proposal that takes it up, open to be decided."""
+"""The demonstration's debate: a request of a lead, and a proposal that takes it up, open for the manager to decide.
+
+An administrator wrote it: the demonstration has one manager, who would not approve what is their own.
+"""
 
 from datetime import datetime, timedelta
 
@@ -21,8 +24,8 @@ def demonstration_debate(*, projects: dict[str, Project], cluster: Cluster, now:
     gpus = parent_gpus_of(cluster=cluster, parent=parent, at=now)
     if not gpus or GrantRequest.objects.exists():
         return
-    lead, manager = (User.objects.get(username=name) for name in ("lead", "manager"))
-    if not _leads(lead, asking) or not _leads(manager, parent):
+    lead, writer = (User.objects.get(username=name) for name in ("lead", "admin"))
+    if not _leads(lead, asking) or not _leads(writer, parent):
         return
     begin = whole_second(now).replace(minute=0, second=0) + timedelta(days=1)
     request = request_create(
@@ -48,12 +51,12 @@ def demonstration_debate(*, projects: dict[str, Project], cluster: Cluster, now:
         title="Robotics at night",
         reason="Out of what is not given out: nobody else loses a GPU. In four weeks we see whether it was worth it.",
         lines=[(child, *lines[child.pk]) for child in children],
-        author=manager,
+        author=writer,
         effective_at=None,
         now=now,
         requests=[request.pk],
     )
-    proposal_open(proposal=proposal, actor=manager, now=now)
+    proposal_open(proposal=proposal, actor=writer, now=now)
 
 
 def _leads(user: User, project: Project) -> bool:

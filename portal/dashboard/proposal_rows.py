@@ -131,11 +131,11 @@ class Sides:
 
 
 def sides_of(*, proposal: Proposal, now: datetime, parent_gpus: Fraction, view: View = WHOLE) -> Sides:
-    """A proposal beside today; of a decided one, beside what it was based on. What the view leaves out is one sum."""
+    """A proposal beside today; of a decided one, beside what was in force then. What the view leaves out is one sum."""
     drafts = draft_rows(proposal=proposal, now=now)
     decided = proposal.decided_at is not None
     rows = [
-        SideRow(row.project.name, row.project.path, row.base if decided else row.today, row.draft, parent_gpus)
+        SideRow(row.project.name, row.project.path, row.today, row.draft, parent_gpus)
         for row in drafts
         if (row.listed or not decided) and view.sees(row.project.pk)
     ]

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 
 from portal.budgets.history import ChangeState
 from portal.budgets.selectors import changes_standing
 from portal.clusters.models import Cluster
+from portal.clusters.selectors import policy_values
 from portal.common.csv_text import CONTENT_TYPE
 from portal.common.errors import NotFound, Refused
-from portal.common.units import whole_second
+from portal.common.units import duration_words, whole_second
 from portal.dashboard import budget_units
 from portal.dashboard.budget_history import ChangeView, changes_shown
 from portal.dashboard.frame import frame_of
@@ -72,8 +74,9 @@ def budgets(request: HttpRequest) -> HttpResponse:
         return render(request, "dashboard/budgets.html", {"rows": []})
     user = person_of(request)
     at, then = _moment_given(request, "at"), _moment_given(request, "compare")
-    if at and then and then > at:
-        raise Refused("The moment to compare with must be the earlier one.", attr="compare")
+    if then and then > (at or frame.now):
+        at, then = then, at or frame.now
+        messages.info(request, "The two moments were given the other way round: the earlier one is compared with.")
     rows = tree_rows(user=user, cluster=frame.cluster, at=at or frame.now, now=frame.now)
     moments = [row.standing.at for row in rows if row.standing.at]
     differences = _differences(user, frame.cluster, rows, then) if then else []
@@ -88,6 +91,7 @@ def budgets(request: HttpRequest) -> HttpResponse:
         "balances_at": max(moments, default=None),
         "any_burst": any(row.line and row.line.burst_gpus is not None for row in rows),
         "may_import": any(row.may_edit for row in rows),
+        "window": duration_words(policy_values(cluster=frame.cluster)["lookback_seconds"]),
         "planned": [] if at or then else _planned(user, frame.cluster, frame.now),
         "several_clusters": len(frame.clusters) > 1,
     }

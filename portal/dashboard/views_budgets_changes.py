@@ -13,7 +13,14 @@ from django.urls import reverse
 
 from portal.budgets.history import Recorded, changes_of_project, changes_recorded, changes_visible, planned_after
 from portal.budgets.models import BudgetChange
-from portal.budgets.selectors import NO_BUDGET, budgets_at, level_at, planned_effects, version_of_level
+from portal.budgets.selectors import (
+    NO_BUDGET,
+    budgets_at,
+    changes_ahead,
+    effects_of_planned,
+    level_at,
+    version_of_level,
+)
 from portal.budgets.undo import budget_change_undo, undo_lines
 from portal.common.errors import Conflict, NotFound, Refused
 from portal.dashboard.budget_history import ChangeView, change_view, changes_shown, line_text, planned_words
@@ -116,6 +123,7 @@ def _change_page(
     now, found = frame_of(request).now, recorded.change
     may_edit = user_may(user=person_of(request), action="budgets_edit", project=found.parent)
     may_undo = may_edit and shown.may_be_taken_back
+    effects, planned = _undo_effects(recorded, now) if may_undo and not shown.is_planned else ([], [])
     context = {
         "each": shown,
         "change": found,
@@ -124,8 +132,8 @@ def _change_page(
         "may_undo": may_undo,
         "may_edit": may_edit,
         "undone_by": list(found.undone_by.select_related("author")),
-        "effects": _undo_moves(recorded, now) if may_undo and not shown.is_planned else [],
-        "planned_words": _undo_planned(recorded, now) if may_undo and not shown.is_planned else [],
+        "effects": effects,
+        "planned_words": planned,
         "newest": version,
         "others": others or [],
         "status": status,
@@ -133,23 +141,23 @@ def _change_page(
     return render(request, "dashboard/budgets_change.html", context, status=status)
 
 
-def _undo_moves(recorded: Recorded, now: datetime) -> list[tuple[str, str, str]]:
-    """(name, now, then) of what undoing the change at once would move."""
-    standing = level_at(cluster=recorded.change.cluster, parent=recorded.change.parent, at=now).lines
-    return [
+def _undo_effects(recorded: Recorded, now: datetime) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """(name, now, then) of what undoing the change at once would move; what of it planned changes would set back."""
+    cluster, parent = recorded.change.cluster, recorded.change.parent
+    standing = level_at(cluster=cluster, parent=parent, at=now).lines
+    lines = undo_lines(recorded=recorded, at=now)
+    moves = [
         (project.name, line_text(standing.get(project.pk)), line_text(line))
-        for project, line in undo_lines(recorded=recorded, at=now).items()
+        for project, line in lines.items()
         if line != standing.get(project.pk, NO_BUDGET)
     ]
-
-
-def _undo_planned(recorded: Recorded, now: datetime) -> list[str]:
-    """What the changes still ahead would set back of undoing the change at once."""
-    change = recorded.change
-    lines = {project.pk: line for project, line in undo_lines(recorded=recorded, at=now).items()}
-    return planned_words(
-        planned_effects(cluster=change.cluster, parent=change.parent, lines=lines, effective_at=None, now=now)
+    planned = effects_of_planned(
+        before=standing,
+        after={project.pk: line for project, line in lines.items()},
+        ahead=changes_ahead(cluster=cluster, parent=parent, after=now),
+        projects={project.pk: project for project in lines},
     )
+    return moves, planned_words(planned)
 
 
 @page

@@ -1,6 +1,6 @@
 """Writing a proposal: a new draft, a draft changed, and a rebase by a person who sees base, theirs and mine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -64,7 +64,7 @@ def proposal_new(request: PageRequest) -> HttpResponse:
         **held,
         version=level.current_version,
         open_requests=asked,
-        said={"requests": [each.pk for each in chosen], "title": chosen[0].title if len(chosen) == 1 else ""},
+        said=_said_by(chosen, now),
     )
 
     def saved(form: ProposalForm) -> Proposal:
@@ -165,6 +165,16 @@ def proposal_rebased(request: PageRequest, proposal_id: int) -> HttpResponse:
     }
     words = "Rebased. It stands on the newest version now."
     return _form_answer(request, found.cluster, found.parent, form, level, saved, page, words)
+
+
+def _said_by(chosen: Sequence[GrantRequest], now: datetime) -> dict[str, Any]:
+    """What a new draft takes over from the requests: of one its title, and the first moment if that is ahead."""
+    begin = min((each.from_at for each in chosen), default=now)
+    return {
+        "requests": [each.pk for each in chosen],
+        "title": chosen[0].title if len(chosen) == 1 else "",
+        "effective_at": begin if begin > now else None,
+    }
 
 
 def _side_words(base: Line, newest: Line, draft: Line, clash: bool) -> dict[str, Any]:

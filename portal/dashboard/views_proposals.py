@@ -1,6 +1,7 @@
 """Proposals: the list, one under debate, and what is done to it."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -11,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from portal.common.errors import CommonsError, Forbidden, NotFound
+from portal.dashboard.budget_history import planned_words
 from portal.dashboard.csv_export import csv_of
 from portal.dashboard.forms import errors_into
 from portal.dashboard.forms_proposals import CommentForm, DecisionForm, WithdrawForm
@@ -21,13 +23,15 @@ from portal.dashboard.proposal_rows import list_rows, parent_gpus_of, sides_of
 from portal.dashboard.proposal_simulation import simulated_of
 from portal.dashboard.views_budgets import ancestors
 from portal.projects.selectors import user_may
-from portal.proposals.models import Proposal, ProposalState
+from portal.proposals.grants import decimal_words, gpus_given
+from portal.proposals.models import GrantRequest, Proposal, ProposalState
 from portal.proposals.seen import view_of, views_of
 from portal.proposals.selectors import (
     changes_since,
     current_version,
     may_comment,
     own_refusal,
+    planned_of,
     projects_led,
     proposal_visible,
     proposals_touching,
@@ -107,11 +111,12 @@ def proposal_page(
         "since": [view.recorded(each) for each in since],
         "is_late": is_live and found.effective_at is not None and found.effective_at < now,
         "rivals": _rivals(request, found) if is_live else [],
-        "requests": list(requests_visible(user=request.user).filter(proposals=found).order_by("pk")),
+        "requests": _asked(request, found, now),
         "comments": [view.comment(each) for each in found.comments.select_related("author")],
         "may_comment": may_comment(user=request.user, proposal=found),
         "may_edit": may_edit and is_live,
         "own_refusal": own_refusal(user=request.user, proposal=found) if may_edit and is_live else "",
+        "planned": planned_words(planned_of(proposal=found, now=now)) if may_edit and is_live else [],
         "simulated": simulated,
         "forms": {**_forms(), **(bound or {})},
         "refused": next(iter(bound.values()), None) if bound else None,
@@ -128,6 +133,14 @@ def _forms() -> dict[str, Form]:
         "withdraw": WithdrawForm(auto_id="withdraw_%s"),
         "comment": CommentForm(auto_id="comment_%s"),
     }
+
+
+def _asked(request: PageRequest, found: Proposal, now: datetime) -> list[tuple[GrantRequest, str]]:
+    """Requests that it takes up, each with the GPUs that it gives, or gave."""
+    asked = list(requests_visible(user=request.user).filter(proposals=found).order_by("pk"))
+    given = gpus_given(proposal=found, requests=asked, at=max(found.effective_at or now, now))
+    kept = {each.pk: each.given_gpus for each in asked if found.decided_at and each.given_gpus is not None}
+    return [(each, decimal_words({**given, **kept}[each.pk])) for each in asked]
 
 
 def _rivals(request: PageRequest, found: Proposal) -> list[Proposal]:

@@ -25,9 +25,10 @@ from portal.dashboard.request_words import LastGrant, last_grant_of
 from portal.dashboard.views_budgets import ancestors
 from portal.projects.models import Project
 from portal.projects.selectors import project_by_path, user_may, user_require
+from portal.proposals.grants import decimal_words
 from portal.proposals.last_grant import last_grant_figures
 from portal.proposals.models import GrantRequest, RequestState
-from portal.proposals.seen import views_of
+from portal.proposals.seen import requests_seen, views_of
 from portal.proposals.selectors import projects_led, proposals_visible, request_visible, requests_visible
 from portal.proposals.services.requests import (
     request_create,
@@ -132,11 +133,13 @@ def _request_page(
     manages = parent is not None and user_may(user=request.user, action="budgets_edit", project=parent)
     leads = user_may(user=request.user, action="budgets_edit", project=found.project)
     seen = list(proposals_visible(user=request.user).filter(requests=found).order_by("-pk"))
+    [shown] = requests_seen(user=request.user, requests=[found])
     views = views_of(user=request.user, proposals=seen)
     context = {
-        "found": found,
+        "found": shown,
         "ancestors": ancestors(found.project),
         "asked": _asked_words(request, found, parent),
+        "given": None if found.given_gpus is None else decimal_words(found.given_gpus),
         "last": _last_grant(request, found),
         "proposals": [views[each.pk].proposal(each) for each in seen],
         "unseen": found.proposals.exclude(pk__in=[each.pk for each in seen])

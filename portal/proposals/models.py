@@ -36,7 +36,8 @@ class ProposalState(models.TextChoices):
 class GrantRequest(models.Model):
     """A lead asks that a project hold so many GPUs of a cluster for a time, and says why.
 
-    `last_grant` is what the ledger said when it was submitted; it is kept as it was then.
+    `last_grant` is what the ledger said when it was submitted, `given_gpus` what the project was to hold when it was
+    granted; both are kept as they were then.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="requests")
@@ -50,6 +51,7 @@ class GrantRequest(models.Model):
     from_at = models.DateTimeField()
     until_at = models.DateTimeField()
     last_grant = models.JSONField(null=True, blank=True)
+    given_gpus = models.DecimalField(max_digits=14, decimal_places=2, null=True, blank=True)
     created_at = models.DateTimeField()
     submitted_at = models.DateTimeField(null=True, blank=True)
     decided_at = models.DateTimeField(null=True, blank=True)

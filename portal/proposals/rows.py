@@ -7,11 +7,13 @@ from typing import Any
 from django.db.models import Max
 
 from portal.budgets.models import BudgetChange
+from portal.budgets.rows import planned_rows
 from portal.common.units import PPM
 from portal.projects.models import User
+from portal.proposals.grants import gpus_given
 from portal.proposals.models import GrantRequest, Proposal
 from portal.proposals.seen import view_of, views_of
-from portal.proposals.selectors import DraftRow, change_words, changes_since, draft_rows, requests_visible
+from portal.proposals.selectors import DraftRow, change_words, changes_since, draft_rows, planned_of, requests_visible
 from portal.simulations.models import Comparison, Run
 from portal.simulations.names import names_hidden, text_seen
 
@@ -30,6 +32,7 @@ def request_row(request: GrantRequest) -> dict[str, Any]:
         "cluster": request.cluster.name,
         "author": request.author.username,
         "decided_by": request.decided_by.username if request.decided_by else None,
+        "given_gpus": None if request.given_gpus is None else float(request.given_gpus),
         "last_grant": None if last is None else {RENAMED.get(name, name): value for name, value in last.items()},
     }
 
@@ -79,12 +82,15 @@ def proposal_row(*, proposal: Proposal, user: User, now: datetime) -> dict[str, 
     shown = [each for each in drafts if view.sees(each.project.pk)]
     is_live = proposal.decided_at is None
     since = changes_since(proposal=proposal, now=now) if is_live else []
+    planned = [view.planned(each) for each in planned_of(proposal=proposal, now=now)]
     nothing = "no share changed" if view.is_whole else "nothing that you see changed"
     comments = [view.comment(each) for each in proposal.comments.select_related("author")]
     return {
         **row,
         "children": [_child_row(each) for each in shown],
+        "asked": _asked_rows(proposal, user, now),
         "others": None if view.is_whole else _others_row(shown),
+        "planned_after": planned_rows(each for each in planned if each.sets_back),
         "changed_since": [change_words(view.recorded(each), nothing=nothing) for each in since],
         "comments": [
             {"id": each.pk, "author": each.author.username, "at": each.at, "text": each.text} for each in comments
@@ -101,6 +107,15 @@ def _child_row(row: DraftRow) -> dict[str, Any]:
         "today_share_ppm": row.today.share_ppm,
         "today_burst_gpus": row.today.burst_gpus,
     }
+
+
+def _asked_rows(proposal: Proposal, user: User, now: datetime) -> Rows:
+    """What each request that it takes up asks for, and what the draft gives; of a granted one, what it gave."""
+    asked = list(requests_visible(user=user).filter(proposals=proposal).order_by("pk"))
+    given = gpus_given(proposal=proposal, requests=asked, at=max(proposal.effective_at or now, now))
+    if proposal.decided_at is not None:
+        given |= {each.pk: each.given_gpus for each in asked if each.given_gpus is not None}
+    return [{"request": each.pk, "gpus": each.gpus, "given_gpus": float(given[each.pk])} for each in asked]
 
 
 def _others_row(shown: Sequence[DraftRow]) -> dict[str, Any]:

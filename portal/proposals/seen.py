@@ -6,10 +6,13 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
+from django.db.models import Q
+
 from portal.budgets.history import Recorded
+from portal.budgets.selectors import PlannedEffect
 from portal.projects.models import Project, User
 from portal.projects.selectors import ancestor_paths, projects_visible
-from portal.proposals.models import Comment, Proposal, ProposalLine
+from portal.proposals.models import Comment, GrantRequest, Proposal, ProposalLine
 from portal.simulations.names import paths_unseen, text_seen
 
 BLOTTED = "a project"
@@ -65,6 +68,10 @@ class View:
         moves = tuple(move for move in recorded.moves if self.sees(move.project.pk))
         return replace(recorded, change=change, moves=moves)
 
+    def planned(self, effect: PlannedEffect) -> PlannedEffect:
+        """What a planned change sets back of projects that are seen."""
+        return effect._replace(sets_back=tuple(each for each in effect.sets_back if self.sees(each.project.pk)))
+
 
 WHOLE = View(is_whole=True)
 
@@ -76,28 +83,46 @@ def view_of(*, user: User, proposal: Proposal) -> View:
 
 def views_of(*, user: User, proposals: Sequence[Proposal]) -> dict[int, View]:
     """The same of several, by the proposals' ids: one query where the person sees all their levels."""
-    parents = {each.parent_id for each in proposals}
-    levels = set(projects_visible(user=user).filter(pk__in=parents).values_list("pk", flat=True))
-    below = [each for each in proposals if each.parent_id not in levels]
+    below = _below(user, [each.parent_id for each in proposals])
     views = {each.pk: WHOLE for each in proposals}
-    if below:
-        seen = dict(projects_visible(user=user).values_list("pk", "path"))
-        unseen = paths_unseen(user=user)
-        views |= {each.pk: _partial(each, seen, unseen) for each in below}
+    for each in proposals:
+        if each.parent_id in below:
+            listed = ProposalLine.objects.filter(proposal=each).values_list("project_id", flat=True)
+            views[each.pk] = _partial(user, each.parent_id, each.parent.path, listed)
     return views
 
 
-def _partial(proposal: Proposal, seen: dict[int, str], unseen: Collection[str]) -> View:
-    parent = proposal.parent
+def requests_seen(*, user: User, requests: Sequence[GrantRequest]) -> list[GrantRequest]:
+    """Requests to be shown, not to be saved: why a manager decided so, without names that the person does not see."""
+    decided = [each.project.parent_id for each in requests if each.decision_reason and each.project.parent_id]
+    below = _below(user, decided) if decided else set()
+    return [_request_seen(user, each) if each.project.parent_id in below else each for each in requests]
+
+
+def _request_seen(user: User, request: GrantRequest) -> GrantRequest:
+    project = request.project
+    view = _partial(user, project.parent_id or 0, project.path.rpartition("/")[0], [])
+    shown = copy(request)
+    shown.decision_reason = view.text(request.decision_reason)
+    return shown
+
+
+def _below(user: User, parent_ids: Collection[int]) -> set[int]:
+    """Those of the levels' parents that the person does not see."""
+    seen = projects_visible(user=user).filter(pk__in=parent_ids).values_list("pk", flat=True)
+    return set(parent_ids) - set(seen)
+
+
+def _partial(user: User, parent_id: int, parent_path: str, listed: Collection[int]) -> View:
+    seen = dict(projects_visible(user=user).values_list("pk", "path"))
     # The path of one's own project says what stands above it.
-    known = {above for path in seen.values() for above in ancestor_paths(path)} | set(ancestor_paths(parent.path))
-    lines = ProposalLine.objects.filter(proposal=proposal).values("project_id")
-    level = Project.objects.filter(parent=parent) | Project.objects.filter(pk__in=lines)
-    called = {word for names in level.exclude(pk__in=seen).values_list("slug", "name") for word in names}
+    known = {above for path in (*seen.values(), parent_path) for above in ancestor_paths(path)}
+    level = Project.objects.filter(Q(parent_id=parent_id) | Q(pk__in=listed)).exclude(pk__in=seen)
+    called = {word for names in level.values_list("slug", "name") for word in names}
     return View(
         is_whole=False,
-        parent_path=parent.path,
-        hidden=frozenset(set(unseen) - known),
+        parent_path=parent_path,
+        hidden=frozenset(set(paths_unseen(user=user)) - known),
         words=frozenset(word for word in called if word.strip()),
         seen=frozenset(seen.values()),
         seen_ids=frozenset(seen),

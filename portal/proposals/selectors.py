@@ -1,5 +1,6 @@
 """Who sees which requests and proposals, what a proposal would change, and what changed under it since."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,15 +9,23 @@ from django.conf import settings
 from django.db.models import CharField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Concat
 
-from portal.budgets.history import Recorded, changes_recorded
+from portal.budgets.history import Recorded, changes_recorded, planned_after
 from portal.budgets.models import BudgetChange, BudgetLine
-from portal.budgets.selectors import NO_BUDGET, Line, level_at, level_history, version_of_level
+from portal.budgets.selectors import (
+    NO_BUDGET,
+    Line,
+    PlannedEffect,
+    level_at,
+    level_history,
+    planned_effects,
+    version_of_level,
+)
 from portal.budgets.services import percent_exact
 from portal.clusters.models import Cluster
 from portal.common.errors import NotFound
 from portal.projects.former import projects_as_below
 from portal.projects.models import Membership, Project, Role, User
-from portal.projects.selectors import ancestor_paths, projects_visible, role_of
+from portal.projects.selectors import ancestor_paths, memberships_visible, projects_visible, role_of
 from portal.proposals.models import GrantRequest, Proposal
 from portal.proposals.transitions import DRAFT, LIVE_STATES
 
@@ -144,11 +153,14 @@ def lines_kept(*, proposal: Proposal) -> list[tuple[Project, int, int | None]]:
 
 
 def draft_rows(*, proposal: Proposal, now: datetime) -> list[DraftRow]:
-    """Every child of the level today and in the draft; a child made since stands with what it has."""
+    """Every child of the level today and in the draft; a child made since stands with what it has.
+
+    Today is the day of the decision, before it, where there was one.
+    """
     moment = max(proposal.effective_at or now, now)
     base = lines_as_of(proposal=proposal, version=proposal.base_version, at=moment)
     newest = level_at(cluster=proposal.cluster, parent=proposal.parent, at=moment).lines
-    today = level_at(cluster=proposal.cluster, parent=proposal.parent, at=now).lines
+    today = _today(proposal, now)
     kept = lines_kept(proposal=proposal)
     lines = {project.pk: Line(share_ppm, burst_gpus) for project, share_ppm, burst_gpus in kept}
     children = {child.pk: child for child in Project.objects.filter(parent_id=proposal.parent_id, archived_at=None)}
@@ -164,6 +176,33 @@ def draft_rows(*, proposal: Proposal, now: datetime) -> list[DraftRow]:
         )
         for pk, child in sorted(children.items(), key=lambda item: item[1].path)
     ]
+
+
+def _today(proposal: Proposal, now: datetime) -> dict[int, Line]:
+    """What is in force now; once decided, what was in force then, without what the decision wrote."""
+    if proposal.decided_at is None:
+        return level_at(cluster=proposal.cluster, parent=proposal.parent, at=now).lines
+    if proposal.change is not None:
+        version = proposal.change.version - 1
+    else:
+        made = BudgetChange.objects.filter(cluster=proposal.cluster, parent=proposal.parent)
+        version = made.filter(created_at__lte=proposal.decided_at).count()
+    return lines_as_of(proposal=proposal, version=version, at=proposal.decided_at)
+
+
+def planned_of(*, proposal: Proposal, now: datetime) -> list[PlannedEffect]:
+    """What changes planned ahead would set back of the draft; of an approved proposal, of what it wrote."""
+    if proposal.change is not None:
+        return [
+            effect
+            for recorded in changes_recorded(changes=[proposal.change], at=now)
+            for effect in planned_after(recorded=recorded, at=now)
+        ]
+    if proposal.decided_at is not None:
+        return []
+    lines = {line.project_id: Line(line.share_ppm, line.burst_gpus) for line in proposal.lines.all()}
+    moment = max(proposal.effective_at or now, now)
+    return planned_effects(cluster=proposal.cluster, parent=proposal.parent, lines=lines, effective_at=moment, now=now)
 
 
 def current_version(*, proposal: Proposal) -> int:
@@ -205,4 +244,24 @@ def own_refusal(*, user: User, proposal: Proposal) -> str:
     if policy == ALONE and not managers_of(parent=proposal.parent).exclude(pk__in=owners).exists():
         return ""
     whose = "wrote it" if user.pk in (proposal.author_id, proposal.edited_by_id) else "asked for what it grants"
-    return f"You {whose}: somebody else who leads {proposal.parent.path} approves it."
+    return f"You {whose}: {_others_words(user, proposal, owners)}"
+
+
+def _others_words(user: User, proposal: Proposal, owners: set[int]) -> str:
+    """Who may approve it instead, by name: leads whose roles the person sees, else administrators."""
+    others = managers_of(parent=proposal.parent).exclude(pk__in=owners).order_by("username")
+    seen = memberships_visible(user=user).filter(role=Role.LEAD, project__path__in=ancestor_paths(proposal.parent.path))
+    leads = list(others.filter(pk__in=seen.values("user_id")).values_list("username", flat=True))
+    if leads:
+        return f"somebody else who leads {proposal.parent.path} approves it ({names_words(leads)})."
+    administrators = list(others.filter(is_superuser=True).values_list("username", flat=True))
+    if administrators:
+        return f"an administrator approves it ({names_words(administrators)})."
+    return f"make somebody else a lead of {proposal.parent.path}, who then approves it."
+
+
+def names_words(names: Sequence[str], *, most: int = 3) -> str:
+    """`ada`, `ada or max`, `ada, ben, max or 4 others`."""
+    more = len(names) - most
+    shown = list(names[:most]) + ([f"{more} other{'s' if more > 1 else ''}"] if more > 0 else [])
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from portal.budgets.serializers import VERSION_MAX, ChildSerializer
+from portal.budgets.serializers import VERSION_MAX, ChildSerializer, PlannedAfterSerializer
 from portal.common.serializers import MomentField, StrictSerializer, TextField, WholeField
 from portal.proposals.models import ProposalState, RequestState
 from portal.proposals.services.requests import GPUS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX
@@ -105,6 +105,9 @@ class RequestSerializer(serializers.Serializer[Any]):
     gpus = serializers.IntegerField()
     from_at = serializers.DateTimeField()
     until_at = serializers.DateTimeField()
+    given_gpus = serializers.FloatField(
+        allow_null=True, help_text="What the project was to hold when this was granted; `gpus` is what was asked."
+    )
     last_grant = LastGrantSerializer(allow_null=True, help_text="null: not submitted yet.")
     created_at = serializers.DateTimeField()
     submitted_at = serializers.DateTimeField(allow_null=True)
@@ -146,6 +149,14 @@ class ProposalChildSerializer(serializers.Serializer[Any]):
     today_burst_gpus = serializers.IntegerField(allow_null=True)
 
 
+class ProposalAskedSerializer(serializers.Serializer[Any]):
+    """A request that it takes up: what is asked, and what the draft gives."""
+
+    request = serializers.IntegerField()
+    gpus = serializers.IntegerField()
+    given_gpus = serializers.FloatField()
+
+
 class ProposalOthersSerializer(serializers.Serializer[Any]):
     """The children that you don't see and what is not given out, as one sum."""
 
@@ -182,8 +193,12 @@ class ProposalDetailSerializer(ProposalSerializer):
     """A proposal with its lines beside today's, what changed since its base, what was said, and its simulation."""
 
     children = ProposalChildSerializer(many=True)
+    asked = ProposalAskedSerializer(many=True)
     others = ProposalOthersSerializer(
         allow_null=True, help_text="null: you see the level. Else the sum of what `children` leaves out."
+    )
+    planned_after = PlannedAfterSerializer(
+        many=True, help_text="Changes still ahead that would set back what it moves, or moved."
     )
     changed_since = serializers.ListField(child=serializers.CharField(), help_text="Changes after the base, in words.")
     comments = CommentSerializer(many=True)

@@ -190,8 +190,12 @@
     if (!amount || amount.n * WHOLE[unit].d * PPM === WHOLE[unit].n * ppm * amount.d) {
       return "";
     }
-    const gpus = textOf(ppm, "gpus");
-    return `Keeps ${percentText(ppm)} %${parentGpus.n > 0n ? `, ${gpus} GPU${gpus === "1" ? "" : "s"}` : ""}`;
+    if (parentGpus.n === 0n) {
+      return `Keeps ${percentText(ppm)} %`;
+    }
+    const [gpus, hours] = [textOf(ppm, "gpus"), textOf(ppm, "hours")];
+    const ends = [gpus, hours].map((text) => (text === "1" ? "" : "s"));
+    return `Keeps ${percentText(ppm)} %, ${gpus} GPU${ends[0]}, ${hours} GPU-hour${ends[1]} per week`;
   }
 
   function burstOf(row) {

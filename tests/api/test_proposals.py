@@ -69,6 +69,8 @@ def test_from_a_request_to_a_budget_change(scene):
     done = max_.post(f"{PROPOSALS}{proposal}/approve/", {"reason": "Agreed."}, format="json").json()
     assert (done["state"], done["decided_by"], done["current_version"]) == ("approved", "max", 2)
     assert [comment["text"] for comment in done["comments"]] == ["Why now?"]
+    assert [child["share_ppm"] for child in done["children"]] == [300_000, 305_000]
+    assert [child["today_share_ppm"] for child in done["children"]] == [300_000, 200_000]
     assert BudgetChange.objects.get(pk=done["budget_change"]).version == 2
     assert vera.get(f"{REQUESTS}{number}/").json()["state"] == "granted"
 
@@ -138,6 +140,10 @@ def test_a_stale_base_is_409_with_the_current_version_and_what_changed(scene):
     problem = problem_require(answer, 409)
     assert problem["current_version"] == 2
     assert "lab/nlp from 30 % to 40 %" in problem["detail"]
+    again = client.post(f"{PROPOSALS}{proposal.pk}/approve/", {"reason": "Agreed."}, format="json")
+    for each in (problem, problem_require(again, 409)):
+        assert (each["errors"][0]["code"], each["current_version"]) == ("stale", 2)
+        assert "lab/nlp from 30 % to 40 %" in each["detail"]
     seen = client.get(f"{PROPOSALS}{proposal.pk}/").json()
     assert (seen["state"], seen["base_version"], seen["current_version"]) == ("stale", 1, 2)
     assert "from 30 % to 40 %" in seen["changed_since"][0]
@@ -231,3 +237,15 @@ def test_a_token_that_may_only_read_decides_nothing(scene):
     client = client_of(scene.max, scope="read")
     assert client.get(f"{PROPOSALS}{proposal.pk}/").status_code == 200
     assert client.post(f"{PROPOSALS}{proposal.pk}/reject/", {"reason": "No."}, format="json").status_code == 403
+
+
+def test_it_says_what_a_planned_change_will_set_back_before_and_after_the_approval(scene):
+    ahead = timezone.now() + timedelta(days=5)
+    budget_make(cluster=scene.cluster, parent=scene.lab, percent={"vision": 20, "nlp": 30}, at=ahead)
+    address = f"{PROPOSALS}{proposal_make(scene).pk}/"
+    client = client_of(scene.max)
+    before = client.get(address).json()["planned_after"]
+    after = client.post(f"{address}approve/", {"reason": "Agreed."}, format="json").json()["planned_after"]
+    assert before == after
+    [planned] = after
+    assert [each["project"] for each in planned["sets_back"]] == ["lab/vision"]

@@ -16,7 +16,7 @@ from django.utils import timezone
 from portal.budgets.models import BudgetChange
 from portal.budgets.selectors import budgets_at, version_of_level
 from portal.budgets.services import budget_change_create
-from portal.clusters.models import Cluster
+from portal.clusters.models import Cluster, PolicyChange
 from portal.projects.models import Project
 from portal.scheduling.models import Balance, BalanceSample
 from tests.factories import START, after, budget_make, cluster_make, host_make, project_make, user_make
@@ -178,9 +178,9 @@ def test_the_tree_as_of_a_moment_has_its_budgets_and_its_balances(lead, lab):
         cluster=cluster(), project=nlp, at=after(9000), quota_gpu_seconds=100, usage_gpu_seconds=33, share_ppb=1
     )
     then = lead.get(reverse("dashboard:budgets"), {"at": after(7199).isoformat()}).text
-    assert "250 %" in then and "over-served" in then and '<td class="n">30</td>' in then
+    assert "250 %" in then and "over-served" in then and '(%)">30</td>' in then
     now = lead.get(reverse("dashboard:budgets")).text
-    assert "33 %" in now and "under-served" in now and '<td class="n">45</td>' in now
+    assert "33 %" in now and "under-served" in now and '(%)">45</td>' in now
 
 
 def test_before_the_first_pass_a_balance_is_unknown_and_not_a_missing_budget(lead, lab):
@@ -190,10 +190,26 @@ def test_before_the_first_pass_a_balance_is_unknown_and_not_a_missing_budget(lea
     assert text.count('<span class="quiet">no budget</span>') == 2  # the share and the balance of new
 
 
-def test_two_moments_are_compared_in_order(lead, lab):
-    response = lead.get(reverse("dashboard:budgets"), {"at": "2026-11-03T00:00", "compare": "2026-11-05T00:00"})
-    assert response.status_code == 400
-    assert "earlier" in response.text
+def test_two_moments_the_other_way_round_are_compared_in_order(lead, lab):
+    moved(lab, at=after(60), vision=20, nlp=60)
+    asked = {"at": after(59).isoformat(), "compare": after(61).isoformat()}
+    text = lead.get(reverse("dashboard:budgets"), asked).text
+    assert "2 budgets differ between the two moments" in text and "<b>+9.6</b>" in text
+    assert "the other way round" in text
+
+
+def test_a_moment_ahead_is_compared_with_now(lead, lab):
+    planned(lab, nlp=70)
+    ahead = (timezone.now() + timedelta(days=30)).isoformat()
+    text = lead.get(reverse("dashboard:budgets"), {"compare": ahead}).text
+    assert "<b>+25.6</b>" in text and "the other way round" in text
+
+
+def test_the_use_of_a_quota_names_its_window(lead, lab):
+    PolicyChange.objects.create(
+        cluster=cluster(), version=1, overrides={"lookback_seconds": 259_200}, created_at=START, reason="shorter"
+    )
+    assert "Used in 3 d (GPU-hours · of quota)" in lead.get(reverse("dashboard:budgets")).text
 
 
 def test_a_child_whose_share_moved_through_its_parent_is_said_to_have_moved(lead, lab):
@@ -314,7 +330,10 @@ def test_what_is_kept_is_said_where_more_was_typed(lead, lab):
         "base_version": 1, "reason": "chat", "preview": "1", f"percent_{chat.pk}": "33.33339", f"burst_{chat.pk}": "",
         f"shown_{chat.pk}": "50|15|9.6|1612.8|500000",
     }  # fmt: skip
-    assert "Keeps 33.3333 %, 6.39 GPUs" in lead.post(reverse("dashboard:budgets_level", args=["lab/nlp"]), data).text
+    assert (
+        "Keeps 33.3333 %, 6.39 GPUs, 1075.1 GPU-hours per week"
+        in lead.post(reverse("dashboard:budgets_level", args=["lab/nlp"]), data).text
+    )
 
 
 def big_tree(lab):
@@ -365,7 +384,7 @@ def test_a_level_of_three_hundred_children_that_all_moved_fifty_times_takes_unde
     assert min(taken) < 0.5
 
 
-PINNED = {"change": 17, "history": 15, "import": 4}
+PINNED = {"change": 18, "history": 15, "import": 4}
 
 
 @pytest.mark.parametrize("name", PINNED)

@@ -24,6 +24,8 @@ from portal.dashboard.management.commands.bootstrap import CLUSTER_NAME
 from portal.projects.models import ApiToken, Project, User
 from portal.projects.selectors import role_of
 from portal.proposals.models import GrantRequest, Proposal
+from portal.proposals.selectors import own_refusal
+from portal.proposals.services.decisions import proposal_approve
 from portal.scheduling.project_tree import project_archive, project_move
 from portal.workloads.models import Workload
 from tests.factories import after
@@ -74,7 +76,11 @@ def test_it_has_a_request_and_a_proposal_to_decide_once(data: Path) -> None:
         bootstrap(data)
     request, proposal = GrantRequest.objects.get(), Proposal.objects.get()
     assert (request.state, request.author.username, request.gpus) == ("taken_up", "lead", 2)
-    assert (proposal.state, proposal.author.username) == ("open", "manager")
+    assert (proposal.state, proposal.author.username) == ("open", "admin")
+    manager = User.objects.get(username="manager")
+    assert not own_refusal(user=manager, proposal=proposal)
+    done = proposal_approve(proposal=proposal, actor=manager, reason="Agreed.", now=timezone.now())
+    assert done.state == "approved"
 
 
 def test_a_demonstration_whose_lead_lost_the_role_still_starts(data: Path) -> None:

@@ -11,6 +11,7 @@ from portal.budgets.models import BudgetChange
 from portal.budgets.selectors import level_at
 from portal.common.units import whole_second
 from portal.dashboard.budget_units import UNITS
+from portal.dashboard.ranges import zone
 from portal.proposals.models import Comment, GrantRequest, Proposal
 from portal.proposals.services.comments import comment_add
 from portal.proposals.services.decisions import proposal_approve, proposal_reject
@@ -89,8 +90,11 @@ def test_from_a_request_to_new_budgets_in_the_browser(scene):
     assert "Approved. The budgets of lab are at version 2." in done.text
     assert shares(scene) == {"vision": 300_000, "nlp": 300_000}
     granted = vera.get(page("request", request.pk)).text
-    assert "<b>Granted</b> by max" in granted
+    assert "<b>Granted</b>: 20 GPUs asked, 19.2 given, by max" in granted
     assert f'href="{page("proposal", proposal.pk)}"' in granted
+    assert "20 GPUs asked, 19.2 given" in granted
+    assert "20 GPUs asked for lab/vision, 19.2 given" in seen
+    assert "A larger detector: 20 GPUs asked, 19.2 given" in seen
 
 
 @pytest.mark.parametrize("action", ["approve", "reject", "withdraw", "open", "revise", "comment", "simulate"])
@@ -139,7 +143,7 @@ def test_its_author_is_told_who_approves_it(scene):
     proposal = proposal_make(scene)
     client = client_of(scene.mona)
     text = client.get(page("proposal", proposal.pk)).text
-    assert "You wrote it: somebody else who leads lab approves it." in text
+    assert "You wrote it: somebody else who leads lab approves it (max)." in text
     assert 'data-opens="ask-approve"' not in text
     answer = client.post(page("proposal_approve", proposal.pk), {"reason": "Mine."})
     assert answer.status_code == 403
@@ -417,7 +421,7 @@ def test_the_progress_refreshes_the_whole_page_when_it_is_done(scene):
     assert client.get(page("proposal", proposal.pk), headers={"HX-Request": "true"})["HX-Refresh"] == "true"
 
 
-PINNED = {"proposals": 16, "requests": 6, "proposal": 28, "request": 14, "proposal_new": 14}
+PINNED = {"proposals": 16, "requests": 6, "proposal": 35, "request": 14, "proposal_new": 14}
 
 
 @pytest.mark.parametrize("name", PINNED)
@@ -456,3 +460,24 @@ def test_the_level_of_budgets_says_which_proposals_touch_it(scene):
     assert "1 proposal touches this level and becomes stale" in client_of(scene.viewer).get(address).text
     Proposal.objects.update(state="stale")
     assert "2 proposals touch this level: " in client_of(scene.mona).get(address).text
+
+
+def test_the_requests_beginning_is_when_the_draft_takes_effect_while_it_is_ahead(scene):
+    begin = whole_second(timezone.now()).replace(second=0) + timedelta(days=3)
+    ahead = request_make(scene, from_at=begin, until_at=begin + timedelta(days=30))
+    client = client_of(scene.mona)
+    text = client.get(f"{new_address()}&request={ahead.pk}").text
+    local = timezone.localtime(begin, zone())
+    assert f'value="{local:%Y-%m-%dT%H:%M}"' in text
+    GrantRequest.objects.update(from_at=timezone.now() - timedelta(days=1))
+    field = re.search(r'<input[^>]*name="effective_at"[^>]*>', client.get(f"{new_address()}&request={ahead.pk}").text)
+    assert "value=" not in field.group()
+
+
+def test_the_approve_dialog_says_what_a_planned_change_will_set_back(scene):
+    ahead = timezone.now() + timedelta(days=5)
+    budget_make(cluster=scene.cluster, parent=scene.lab, percent={"vision": 20, "nlp": 35}, at=ahead)
+    text = client_of(scene.max).get(page("proposal", proposal_make(scene).pk)).text
+    dialog = text[text.index('id="ask-approve"') :]
+    assert "The change planned for" in dialog
+    assert "sets vision from 30 % to 20 %" in dialog

@@ -4,11 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from portal.clusters.models import Host
 from portal.common.errors import Forbidden, Refused
 from portal.proposals.models import GrantRequest
 from portal.proposals.selectors import requests_visible
+from portal.proposals.services.decisions import proposal_approve
 from portal.proposals.services.requests import request_decline, request_edit, request_submit
 from portal.workloads.models import Workload
+from tests.api.support import client_of as api_of
 from tests.factories import (
     START,
     after,
@@ -20,7 +23,7 @@ from tests.factories import (
     user_make,
     workload_make,
 )
-from tests.proposals.scene import DAY, NOW, request_make
+from tests.proposals.scene import DAY, NOW, proposal_make, request_make
 
 
 @pytest.mark.parametrize(
@@ -35,6 +38,7 @@ from tests.proposals.scene import DAY, NOW, request_make
         ("gpus", True),
         ("gpus", 1.5),
         ("gpus", 10**9),
+        ("gpus", 65),
         ("from_at", datetime.min.replace(tzinfo=UTC)),
         ("from_at", after(-3700 * DAY)),
         ("until_at", START),
@@ -160,3 +164,24 @@ def test_at_most_ninety_days_are_looked_back(scene):
     now = after(200 * DAY)
     request = request_make(scene, now=now, from_at=after(201 * DAY), until_at=after(220 * DAY))
     assert request.last_grant["from"] == (now - timedelta(days=90)).isoformat()
+
+
+def test_more_gpus_than_the_cluster_has_are_refused_with_the_bound(scene):
+    with pytest.raises(Refused, match="local has 64 GPUs installed"):
+        request_make(scene, gpus=65)
+    draft = request_make(scene, gpus=64, submit=False)
+    with pytest.raises(Refused, match="local has 64 GPUs installed"):
+        request_edit(request=draft, actor=scene.vera, now=NOW, gpus=65)
+
+
+def test_a_granted_request_keeps_what_was_given_beside_what_was_asked(scene):
+    request = request_make(scene, gpus=40)
+    proposal = proposal_make(scene, requests=[request.pk])
+    proposal_approve(proposal=proposal, actor=scene.max, reason="Less, but some.", now=NOW)
+    request.refresh_from_db()
+    assert (request.state, request.gpus, str(request.given_gpus)) == ("granted", 40, "19.20")
+    Host.objects.update(retired_at=NOW)
+    answer = api_of(scene.vera).get(f"/api/v1/requests/{request.pk}/").json()
+    assert (answer["gpus"], answer["given_gpus"]) == (40, 19.2)
+    asked = api_of(scene.vera).get(f"/api/v1/proposals/{proposal.pk}/").json()["asked"]
+    assert asked == [{"request": request.pk, "gpus": 40, "given_gpus": 19.2}]

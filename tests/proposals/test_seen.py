@@ -39,7 +39,7 @@ def names_nobody(text):
 
 def test_who_asked_sees_the_debate_with_the_own_line_and_the_others_as_one_sum(scene, debated):
     comment_add(proposal=debated, author=scene.max, text=GOSSIP, now=NOW)
-    text = client_of(scene.vera).get(page(debated)).text
+    text = client_of(scene.vera).get(page(debated)).text.replace("\N{NO-BREAK SPACE}", " ")
     for words in ("vision goes from 20 % to 30 %", "Others, and what is not given out", "lend a GPU to lab/vision"):
         assert words in text
     assert names_nobody(text)
@@ -75,7 +75,10 @@ def test_what_changed_under_it_is_told_without_the_others(scene, debated):
 def test_the_decision_is_told_without_the_others(scene, debated):
     proposal_approve(proposal=debated, actor=scene.max, reason=f"Agreed: {GOSSIP}", now=NOW)
     client = client_of(scene.vera)
-    for text in (client.get(page(debated)).text, api_of(scene.vera).get(rest(debated)).content.decode()):
+    api, request = api_of(scene.vera), debated.requests.get()
+    answers = [client.get(page(debated)), client.get(reverse("dashboard:request", args=[request.pk]))]
+    answers += [api.get(rest(debated)), api.get("/api/v1/requests/"), api.get(f"/api/v1/requests/{request.pk}/")]
+    for text in (answer.content.decode() for answer in answers):
         assert "Agreed: a project" in text
         assert names_nobody(text)
 

@@ -19,6 +19,7 @@ from portal.projects.references import project_of_body
 from portal.proposals.filters import RequestFilter
 from portal.proposals.models import GrantRequest
 from portal.proposals.rows import request_row
+from portal.proposals.seen import requests_seen
 from portal.proposals.selectors import requests_visible
 from portal.proposals.serializers import (
     DecisionSerializer,
@@ -48,7 +49,7 @@ class RequestList(RowsView):
         return found
 
     def rows(self, page: Any) -> Rows:
-        return [request_row(each) for each in page]
+        return [request_row(each) for each in requests_seen(user=person(self.request), requests=list(page))]
 
     @extend_schema(operation_id="request_create", request=RequestCreateSerializer, responses={201: RequestSerializer})
     def post(self, request: Request) -> Response:
@@ -138,4 +139,5 @@ def _found(user: User, pk: int) -> GrantRequest:
 
 
 def _answer(user: User, pk: int) -> dict[str, Any]:
-    return request_row(_found(user, pk))
+    [found] = requests_seen(user=user, requests=[_found(user, pk)])
+    return request_row(found)

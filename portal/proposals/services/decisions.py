@@ -8,11 +8,12 @@ from portal.budgets.services import budget_change_create
 from portal.common.errors import Conflict, Forbidden, Refused
 from portal.common.units import whole_second
 from portal.projects.models import User
+from portal.proposals.grants import gpus_given
 from portal.proposals.models import Proposal
 from portal.proposals.selectors import competing, lines_kept, own_refusal
 from portal.proposals.services.proposals import StaleBase, base_require, locked, moved, requests_release
 from portal.proposals.services.requests import reason_errors, requests_follow
-from portal.proposals.transitions import OPEN, PROPOSAL_STEPS, step_of
+from portal.proposals.transitions import OPEN, PROPOSAL_STEPS, STALE, step_of
 
 
 def proposal_approve(*, proposal: Proposal, actor: User, reason: str, now: datetime) -> Proposal:
@@ -30,6 +31,8 @@ def proposal_approve(*, proposal: Proposal, actor: User, reason: str, now: datet
 @transaction.atomic
 def _approved(proposal: Proposal, actor: User, reason: str, now: datetime) -> Proposal:
     proposal = locked(proposal, actor, PROPOSAL_STEPS["approve"])
+    if proposal.state == STALE:
+        base_require(proposal, now)
     if step_of(PROPOSAL_STEPS, "approve", proposal.state, reason=reason, what="proposal") is None:
         return proposal
     if errors := reason_errors(reason):
@@ -49,8 +52,8 @@ def _approved(proposal: Proposal, actor: User, reason: str, now: datetime) -> Pr
         now=now,
     )
     _decided(proposal, "approve", actor, reason, now)
-    granted = list(proposal.requests.values_list("pk", flat=True))
-    requests_follow(request_ids=granted, action="grant", actor=actor, now=now, reason=reason.strip())
+    given = gpus_given(proposal=proposal, requests=proposal.requests.all(), at=proposal.change.effective_at)
+    requests_follow(request_ids=list(given), action="grant", actor=actor, now=now, reason=reason.strip(), given=given)
     for rival in competing(cluster=proposal.cluster, parent=proposal.parent, besides=proposal).filter(state=OPEN):
         _outdated(rival, now)
     return proposal

@@ -1,6 +1,8 @@
 """Requests: asked for by a lead, with the case for them; what the last grant achieved is kept when submitted."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
@@ -11,6 +13,7 @@ from portal.common.services import audit_record
 from portal.common.units import whole_second
 from portal.projects.models import Project, User
 from portal.projects.selectors import user_may, user_require
+from portal.proposals.grants import installed_gpus
 from portal.proposals.last_grant import last_grant_figures
 from portal.proposals.models import GrantRequest
 from portal.proposals.transitions import CONSEQUENCE, DRAFT, MANAGER, REQUEST_STEPS, Step, step_of
@@ -44,7 +47,7 @@ def request_create(
     given = {
         "title": title, "purpose": purpose, "impact": impact, "gpus": gpus, "from_at": from_at, "until_at": until_at,
     }  # fmt: skip
-    errors = _project_errors(project) + _field_errors(given, now)
+    errors = _project_errors(project) + _field_errors(given, cluster, now)
     if errors:
         raise Refused.many(errors)
     User.objects.select_for_update(no_key=True).get(pk=author.pk)
@@ -65,7 +68,7 @@ def request_edit(*, request: GrantRequest, actor: User, now: datetime, **given: 
     _allowed(request, REQUEST_STEPS["edit"], actor)
     step_of(REQUEST_STEPS, "edit", request.state, what="request")
     wanted = {name: given.get(name, getattr(request, name)) for name in FIELDS}
-    if errors := _field_errors(wanted, now):
+    if errors := _field_errors(wanted, request.cluster, now):
         raise Refused.many(errors)
     before = _record(request)
     for name, value in _kept(wanted).items():
@@ -115,8 +118,18 @@ def _decided(request: GrantRequest, action: str, actor: User, now: datetime, rea
     return _moved(request, action, actor, now, reason=reason.strip())
 
 
-def requests_follow(*, request_ids: list[int], action: str, actor: User | None, now: datetime, reason: str) -> None:
+def requests_follow(
+    *,
+    request_ids: list[int],
+    action: str,
+    actor: User | None,
+    now: datetime,
+    reason: str,
+    given: Mapping[int, Decimal] | None = None,
+) -> None:
     """Take a step that follows from a proposal's; a request that has moved on by itself stays where it is.
+
+    `given`: by request, the GPUs that its project is to hold, where the step grants it.
 
     To be called inside a transaction.
     """
@@ -126,6 +139,7 @@ def requests_follow(*, request_ids: list[int], action: str, actor: User | None, 
     rows = GrantRequest.objects.select_for_update(of=("self",)).filter(pk__in=request_ids, state__in=step.sources)
     for request in rows.order_by("pk"):
         if request.state != step.target:
+            request.given_gpus = (given or {}).get(request.pk)
             _moved(request, action, actor, now, reason=reason)
 
 
@@ -169,13 +183,16 @@ def _project_errors(project: Project) -> list[FieldError]:
     return []
 
 
-def _field_errors(given: dict[str, Any], now: datetime) -> list[FieldError]:
+def _field_errors(given: dict[str, Any], cluster: Cluster, now: datetime) -> list[FieldError]:
     errors = text_errors("title", given["title"], TITLE_LENGTH_MAX, "Give the request a title.")
     errors += text_errors("purpose", given["purpose"], TEXT_LENGTH_MAX, "Say what the GPUs are for.")
     errors += text_errors("impact", given["impact"], TEXT_LENGTH_MAX, "Say what impact is expected.")
     gpus = given["gpus"]
     if not isinstance(gpus, int) or isinstance(gpus, bool) or not 1 <= gpus <= GPUS_MAX:
         errors.append(FieldError("gpus", "invalid", f"A request is for 1 to {GPUS_MAX} GPUs."))
+    elif 0 < (installed := installed_gpus(cluster=cluster)) < gpus:
+        sentence = f"{cluster.name} has {installed} GPUs installed: no project can hold more."
+        errors.append(FieldError("gpus", "too_many", sentence))
     return errors + _time_errors(given["from_at"], given["until_at"], now)
 
 
