@@ -93,7 +93,7 @@ class Trial:
             self.saving.add(self.items.project[item])
 
     def kind_of(self, item: int) -> tuple[int, ...]:
-        """Items alike in this have like chances: project, priority, size, contract, and whether their author is banned."""
+        """Items alike in this have like chances: project, priority, size, contract, and the ban of the author."""
         items = self.items
         banned = items.author[item] in self.board.banned
         return items.project[item], items.priority[item], *self.shape(item), items.contract_seconds[item], banned
