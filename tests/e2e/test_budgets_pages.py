@@ -151,7 +151,7 @@ def test_a_level_is_edited_on_a_phone(page, lab, lead):
     ],
 )  # fmt: skip
 def test_what_the_page_shows_beforehand_is_what_is_kept(page, lab, lead, unit, text):
-    """NLP holds 23.999976 GPUs: no unit of chat's divides evenly. Of 12 GPUs its 50 % are kept, which it has already."""
+    """NLP holds 23.999976 GPUs: no unit of chat's divides evenly. Of 12 GPUs it keeps the 50 % that it has."""
     page.goto("/budgets/lab/nlp/")
     page.get_by_label(f"{TROUBLE}: {unit}", exact=True).fill(text)
     row = page.locator("[data-row]")
