@@ -11,6 +11,7 @@ from portal.cli.errors import UsageError
 from portal.cli.output import Format, json_print, line_print, moment_words, table_print
 from portal.cli.running import ROWS_MAX, ClusterFlag, Output, ProjectFlag, guarded
 
+OK = 200
 CAP_NONE = "none"
 
 app = typer.Typer(
@@ -84,7 +85,11 @@ def set_command(
         if base_version is not None:
             body["base_version"] = base_version
         sent = {**body, "reason": reason, "effective_at": effective_at}
-        _made_print(client.post("budget-changes/", sent).json(), output)
+        answer = client.post("budget-changes/", sent)
+        if answer.status_code == OK and output is Format.table:
+            line_print(f"Nothing changes: the budgets stand so already, in version {answer.json()['version']}.")
+        else:
+            _made_print(answer.json(), output)
 
     guarded(act, output)
 
@@ -217,6 +222,14 @@ def _made_print(change: dict[str, Any], output: Format) -> None:
     when = moment_words(change["effective_at"])
     line_print(f"Change {change['id']}, version {change['version']} of {change['parent']} on {change['cluster']}.")
     line_print(f"From {when} on: {moves_words(change['moves'])}.")
+    _planned_print(change["planned_after"])
+
+
+def _planned_print(planned: list[dict[str, Any]]) -> None:
+    """What changes still ahead will set back."""
+    for each in planned:
+        when = moment_words(each["effective_at"])
+        line_print(f"Change {each['change']}, planned for {when}, then sets: {moves_words(each['sets_back'])}.")
 
 
 def _import_print(answer: dict[str, Any]) -> None:
@@ -225,6 +238,7 @@ def _import_print(answer: dict[str, Any]) -> None:
         line_print(f"Line {error['line']}{column}: {error['detail']}")
     for level in answer["levels"]:
         line_print(f"{level['parent']} on {level['cluster']}: {moves_words(level['moves'])}")
+        _planned_print(level["planned_after"])
     if answer["errors"]:
         line_print("Nothing was changed.")
     elif answer["dry_run"]:

@@ -1,6 +1,7 @@
 """`commons budget`: as granted, its history, and changing it, against the real portal over HTTP."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,19 @@ def test_setting_one_child_keeps_the_others_to_the_last_digit(commons: Any, lab:
     assert "version 2 of lab on local" in result.stdout
     assert "lab/nlp 50 % (at most 6 GPUs) -> 60 % (at most 6 GPUs)" in result.stdout
     assert granted(lab) == {"nlp": (600_000, 6), "vision": (333_333, None)}
+
+
+def test_setting_what_stands_already_makes_no_version(commons: Any, lab: Lab) -> None:
+    result = set_nlp(commons, "nlp=50")
+    assert result.exit_code == 0, result.output
+    assert "Nothing changes: the budgets stand so already, in version 1." in result.stdout
+
+
+def test_a_planned_change_that_sets_it_back_is_named(commons: Any, lab: Lab) -> None:
+    later = (timezone.now() + timedelta(days=5)).isoformat()
+    planned = commons("set", "lab", "vision=20", "--cluster", "local", "--reason", "then", "--effective-at", later)
+    assert planned.exit_code == 0, planned.output
+    assert "then sets: lab/nlp 60 % (at most 6 GPUs) -> 50 % (at most 6 GPUs)." in set_nlp(commons, "nlp=60").stdout
 
 
 def test_a_burst_cap_is_set_and_lifted(commons: Any, lab: Lab) -> None:
