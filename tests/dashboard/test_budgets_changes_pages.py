@@ -153,7 +153,7 @@ def test_the_history_of_a_project_has_only_what_moved_it(lead, lab):
     moved(lab, at=after(60), vision=20, nlp=40)
     moved(lab, at=after(120), vision=25, nlp=40)
     text = lead.get(reverse("dashboard:budgets_history", args=["lab/nlp"])).text
-    assert "The budget of nlp has 2 changes; now it is 40 % of its parent" in text
+    assert "The budget of nlp has 2 changes; now it is 40\N{NO-BREAK SPACE}% of its parent" in text
     assert '<td data-label="From">30 %</td><td data-label="To">40 %</td>' in text
     assert "25 %" not in text
 

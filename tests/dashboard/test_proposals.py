@@ -481,3 +481,10 @@ def test_the_approve_dialog_says_what_a_planned_change_will_set_back(scene):
     dialog = text[text.index('id="ask-approve"') :]
     assert "The change planned for" in dialog
     assert "sets vision from 30 % to 20 %" in dialog
+
+
+def test_no_line_of_a_heading_ends_between_a_number_and_its_unit(scene):
+    text = client_of(scene.max).get(page("proposal", proposal_make(scene).pk)).text
+    heading = re.search(r"<h1>(.*?)</h1>", text, re.S).group(1)
+    words = "More for vision: vision goes from 20_% to 30_%: 6.4_GPUs more"
+    assert heading == words.replace("_", "\N{NO-BREAK SPACE}")

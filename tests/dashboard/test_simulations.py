@@ -144,7 +144,7 @@ def test_one_that_failed_says_why_and_that_nothing_was_kept(scene):
 
 
 def test_a_result_has_its_finding_figures_charts_inputs_and_code(scene):
-    page = text_of(client_of(scene.admin), url_of("simulation", done()))
+    page = text_of(client_of(scene.admin), url_of("simulation", done())).replace("\N{NO-BREAK SPACE}", " ")
     for words in ("Projects got 100 % of what they were owed", "0.1.0+abc", "Nine in ten workloads started", "4 hosts"):
         assert words in page
     for chart in ("delivery", "waits", "gpus", "fragments"):

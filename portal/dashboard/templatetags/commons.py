@@ -1,5 +1,6 @@
 """Filters and tags of every page: numbers, times, marks and icons in one way."""
 
+import re
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from portal.dashboard.states import MARKS, SHAPES, STATE_WORDS
 register = template.Library()
 
 ICONS = Path(settings.BASE_DIR) / "static" / "vendor" / "tabler-icons"
+UNIT_SPACE = re.compile(r"(?<=[0-9]) (?=(?:%|GPUs?|GPU-hours?|h|min|s)(?![\w-]))")
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 UNKNOWN = mark_safe('<span class="unknown" title="unknown">&ndash;</span>')  # noqa: S308 - a constant
 
 
@@ -58,6 +61,12 @@ def duration(seconds: Any) -> Any:
     return format_html(
         '<span class="num" title="{}">{}</span>', units.duration_exact(abs(whole)), units.duration_words(whole)
     )
+
+
+@register.filter(is_safe=True)
+def unbroken(text: str) -> str:
+    """A heading in which no line ends between a number and its unit."""
+    return UNIT_SPACE.sub(NO_BREAK_SPACE, text)
 
 
 @register.filter
