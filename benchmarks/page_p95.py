@@ -25,7 +25,7 @@ from django.core.management import call_command  # noqa: E402 - as above
 from django.db import connection  # noqa: E402 - as above
 from django.test import Client  # noqa: E402 - as above
 
-from benchmarks.history import Laboratory, laboratory_make  # noqa: E402 - as above
+from benchmarks._history import Laboratory, laboratory_make  # noqa: E402 - as above
 from benchmarks.submit_per_s import web_serve  # noqa: E402 - as above
 from portal.projects.models import User  # noqa: E402 - as above
 
