@@ -80,7 +80,7 @@ def addresses_made() -> tuple[object, dict[str, str]]:
         stranger=scene.stranger,
     )
     ahead = {"from_at": now + timedelta(days=1), "until_at": now + timedelta(days=30), "now": now}
-    request = request_make(debate, submit=False, author=scene.admin, **ahead)
+    request = request_make(debate, submit=False, gpus=4, author=scene.admin, **ahead)
     draft = proposal_make(debate, opened=False, author=scene.admin, now=now)
     run = Run.objects.create(cluster=scene.cluster, title="t", source="generator", scenario={}, created_at=now)
     token_create(user=scene.admin, name="for the page", now=now)
