@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import merge
 
 from scheduler.placement import Floor, Placement
@@ -113,22 +113,11 @@ def count_lost(gpus: int, since: int, now: int, cap_seconds: int) -> int:
     return gpus * min(max(now - since, 0), cap_seconds) if since >= 0 else 0
 
 
-Offer = tuple[int, int]
-"""(a bound on what making room there costs, host)."""
+Offer = tuple[int, int, int]
+"""(a bound on what making room there costs, room, host): not above the host's Entry."""
 
 MANY_TRIED = 8
-"""Hosts met in vain before their bounds are worked out anew."""
-
-OFTEN = 8
-"""So often asked for hosts of one branch and size, an exact bound pays."""
-
-
-@dataclass(slots=True)
-class Offers:
-    """Hosts with funded work of one branch, for one size of asker, and how often they were asked for."""
-
-    asked: int = 0
-    list: list[Offer] = field(default_factory=list)
+"""Hosts met in vain before their offers are made anew."""
 
 
 Entry = tuple[int, int, int]
@@ -147,7 +136,7 @@ class Pool:
         self.funded_below: dict[int, set[int]] = {}  # by node: funded attempts in its subtree
         self.tables = Tables(self, largest_gpus)
         self.led_from: dict[int, list[int]] = {}  # by parent of such nodes: those with any, in order
-        self._offers: dict[int, dict[int, Offers]] = {}  # by node, then GPUs asked
+        self._offers: dict[int, dict[int, list[Offer]]] = {}  # by node, then GPUs asked
         self._own: dict[int, set[int]] = {}  # by project: attempts that its own askers are judged by
         self._licences: dict[object, Licence] = {}
 
@@ -193,9 +182,16 @@ class Pool:
         if not below:
             insort(self.led_from.setdefault(self._parent[node], []), node)
         below.add(victim.attempt)
-        for known in self._offers.get(node, {}).values():
-            for host, _ in self.list_places(victim):
-                insort(known.list, (0, host))
+
+    def reoffer(self, host: int) -> None:
+        """Something changed on a host: what it is offered for may have fallen."""
+        for other in self.tables.funded_on_host.get(host, ()) if self._offers else ():
+            for node in self.victims[other].path:
+                for gpus, known in self._offers.get(node, {}).items():
+                    insort(known, self._offer(host, gpus))
+
+    def _offer(self, host: int, gpus: int) -> Offer:
+        return self.tables.bound(host, gpus), self.tables.room(host), host
 
     def list_places(self, victim: Victim) -> list[tuple[int, int]]:
         """(host, GPUs) of the victim where a start could use them."""
@@ -260,9 +256,10 @@ class Pool:
             best = self._better(host, gpus, licence, best)
         seen |= closed
         tried: set[int] = set()
-        for bound, host in self._list_granted(licence, gpus):
-            if best and best[0] < bound:
+        for offer in self._list_granted(licence, gpus):
+            if best and best <= offer:
                 break  # nobody takes there, or on a later one, for less
+            host = offer[2]
             if host not in seen:
                 seen.add(host)
                 tried.add(host)
@@ -293,27 +290,27 @@ class Pool:
 
         What sat there may be gone, and the host's room may have shrunk: then they cost more, not less.
         """
-        named = sorted((self.tables.bound(host, gpus), host) for host in self.list_hosts(licence.named))
+        named = sorted(self._offer(host, gpus) for host in self.list_hosts(licence.named))
         return merge(named, *(self._list_offers(node, gpus) for node in licence.led))
 
     def _list_offers(self, node: int, gpus: int) -> list[Offer]:
-        """The same for the funded work below one node. Who asks often is given the exact least cost as bound."""
-        known = self._offers.setdefault(node, {}).setdefault(gpus, Offers())
-        known.asked += 1
-        if known.asked in (1, OFTEN):
-            bound = self.tables.bound if known.asked == 1 else self.tables.lowest
+        """The same for the funded work below one node."""
+        known = self._offers.setdefault(node, {}).get(gpus)
+        if known is None:
             hosts = self.list_hosts(self.funded_below[node])
-            known.list = sorted((bound(host, gpus), host) for host in hosts if self.tables.most(host) >= gpus)
-        return known.list
+            known = sorted(self._offer(host, gpus) for host in hosts if self.tables.most(host) >= gpus)
+            self._offers[node][gpus] = known
+        return known
 
     def _offer_anew(self, nodes: Iterable[int], gpus: int, tried: set[int]) -> None:
-        """Hosts that were met in vain have changed since their bounds were worked out."""
-        bounds = {host: self.tables.lowest(host, gpus) for host in tried if self.tables.most(host) >= gpus}
+        """Hosts that were met in vain: their offers are exact from now on, or gone."""
+        lowest = {host: self.tables.lowest(host, gpus) for host in tried if self.tables.most(host) >= gpus}
+        exact = {host: (cost, self.tables.room(host), host) for host, cost in lowest.items() if cost < IMPOSSIBLE}
         for node in nodes:
             known = self._offers[node][gpus]
-            kept = [offer for offer in known.list if offer[1] not in tried]
-            again = {host for _, host in known.list if host in bounds}
-            known.list = sorted([*kept, *((bounds[host], host) for host in again if bounds[host] < IMPOSSIBLE)])
+            kept = [offer for offer in known if offer[2] not in tried]
+            again = {offer[2] for offer in known if offer[2] in exact}
+            self._offers[node][gpus] = sorted([*kept, *(exact[host] for host in again)])
 
     def list_hosts(self, attempts: Iterable[int]) -> set[int]:
         """The schedulable hosts that these attempts sit on."""

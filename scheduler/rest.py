@@ -37,7 +37,8 @@ def find_rest(board: Board, drift: list[Drift]) -> int:
     new = any(never and share for never, share in zip(funds.never, funds.shares, strict=True))
     if board.policy.save_for_head or board.unsure or new:
         return 0
-    seconds = min(_rest_of_limits(board, drift), _rest_of_contracts(board, drift), _rest_of_licences(board, drift))
+    contracts = min(_rest_of_contracts(board, drift), _rest_of_returns(board, drift))
+    seconds = min(_rest_of_limits(board, drift), contracts, _rest_of_licences(board, drift))
     moments = [kept.booking.at for kept in board.book.by_zone.values() if kept.booking.at > board.now]
     return min([board.now + min(max(seconds, 0), HORIZON_SECONDS), *moments])
 
@@ -75,6 +76,21 @@ def _rest_of_contracts(board: Board, drift: list[Drift]) -> int:
     gaps = np.abs(room - charge)[room >= 0]
     fastest = max(max(pair) for pair in drift)
     return int(gaps.min()) // fastest - 1 if len(gaps) and fastest else FOREVER
+
+
+def _rest_of_returns(board: Board, drift: list[Drift]) -> int:
+    """What is left of the contracts of unallocated attempts, which runs down, against the overdraw limit (R6)."""
+    attempts, limits = board.facts.attempts, board.limits()
+    rows = np.array(sorted(board.pool.unallocated), dtype=np.int64)
+    rows = rows[attempts.contract_seconds[rows] > 0]
+    fastest = max(max(pair) for pair in drift)
+    least = FOREVER
+    for row in rows.tolist():
+        gpus, room = int(board.facts.attempt_gpus[row]), int(limits.contract[int(attempts.project[row])])
+        over = gpus * board.remaining(row) - room
+        if over > 0 and room >= 0:
+            least = min(least, over // (gpus + fastest) - 1)
+    return least
 
 
 def _rest_of_licences(board: Board, drift: list[Drift]) -> int:

@@ -56,14 +56,14 @@ class Trial:
 
     def is_hopeless(self, item: int) -> bool:
         """It can't start in this walk, whatever else happens."""
-        if not self.can_pay(item):
-            return True
         if self.items.returns[item]:
-            return self.items.project[item] in self.saving
+            return self.items.project[item] in self.saving or not self.can_pay(item)
         if self.items.row[item] in self.board.book.by_row:
-            return False
+            return not self.can_pay(item)
         if self.failed.get(self.kind_of(item)) == self.board.funds.version:
             return True  # one just like it had no way, and nothing has changed
+        if not self.can_pay(item):
+            return True
         return self.shape(item) in self.hopeless or self.items.project[item] in self.saving
 
     def can_pay(self, item: int) -> bool:

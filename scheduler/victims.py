@@ -114,6 +114,7 @@ class Tables:
         self._turns[host] = self._turns.get(host, 0) + 1
         for stale in self._stale.values():
             stale.add(host)
+        self.pool.reoffer(host)
 
     def room(self, host: int) -> int:
         """GPUs that are free there or run unallocated work."""
