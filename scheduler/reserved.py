@@ -54,7 +54,9 @@ def _take_on_own_hosts(trial: Trial, item: int, kept: Kept, own: frozenset[int])
     usual = board.pool.judge(asker)
     funded = frozenset(one for one in own if board.pool.victims[one].funded)
     licence = Licence(usual.barred - own, usual.granted | funded, usual.led, usual.named | funded)
-    zones = board.book.list_open(board.ends_at(contract, taking=True))
+    # Later reservations on its hosts were timed by its own: a pass that comes late must not shut it out.
+    later = [zone for zone, other in board.book.by_zone.items() if other.booking.at >= kept.booking.at]
+    zones = tuple(dict.fromkeys((*board.book.list_open(board.ends_at(contract, taking=True)), *later)))
     others = frozenset(range(len(board.floor.gpus))) - kept.booking.places.keys()
     return board.pool.find_plan(asker, licence, others | board.book.list_closed(zones))
 

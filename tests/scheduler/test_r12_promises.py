@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given
 
 from scheduler import events
 from scheduler.explain import words
 from scheduler.types import NEVER, Decision, Reason, Reserve, Shift
-from tests.scheduler.driver import Life, Step, calm_times, do_step, examples, pick
+from tests.scheduler.driver import Life, Step, calm_times, do_step, examples, make_busy, pick
 from tests.scheduler.reserving import build_world, fill, reserves
 from tests.scheduler.world import HOUR, T0, WEEK, World, wait_of
 
@@ -36,6 +37,8 @@ class Clockwork:
         while True:
             self.report()
             self.note(self.world.decide())
+            if min([*self.runs_at.values(), *self.gone_at.values()], default=until + 1) <= self.world.now:
+                continue  # hosts may answer at once
             coming = [*self.runs_at.values(), *self.gone_at.values(), *self.pass_at.values()]
             following = min((at for at in coming if self.world.now < at <= until), default=until)
             if following <= self.world.now:
@@ -92,6 +95,16 @@ class Clockwork:
 @examples(25)
 @given(calm_times)
 def test_a_workload_with_a_reservation_runs_by_the_time_it_names(life: Life) -> None:
+    keep_promises(life)
+
+
+@pytest.mark.parametrize(("seed", "length"), [(1356321087, 25), (4061095821, 30), (1807288009, 29), (390117038, 36)])
+def test_a_late_pass_does_not_shut_it_out_of_hosts_that_a_later_reservation_has_next(seed: int, length: int) -> None:
+    keep_promises(make_busy(seed, length, calm=True))
+
+
+def keep_promises(life: Life) -> None:
+    """Live it to the end, and until every reservation has been kept."""
     lab, history = life
     clock = Clockwork(lab.build(), seed=len(history))
     for step in history:

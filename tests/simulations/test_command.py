@@ -170,7 +170,16 @@ def test_an_interrupt_ends_it_cleanly_without_figures(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     words = process(scenario_file(tmp_path), "--trace", pipe, "--json")
     with (
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running,
+        subprocess.Popen(
+            [
+                "env",
+                "--default-signal=INT",
+                *words,
+            ],  # ignored in the background, and then by children
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running,
         pipe.open("w"),  # opens when the command reads, and never sends the end
     ):
         running.send_signal(signal.SIGINT)
