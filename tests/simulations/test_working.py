@@ -1,5 +1,6 @@
 """The process that simulates: the real engine on tiny scenarios; cancelled, killed, too slow, too large."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -85,8 +86,12 @@ def children_of(run_id):
     """Processes that simulate that run."""
     import psutil
 
-    found = psutil.Process().children(recursive=True)
-    return [child for child in found if child.is_running() and child.cmdline()[-1:] == [str(run_id)]]
+    here = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie has no command line any more
+            if child.cmdline()[-1:] == [str(run_id)]:
+                here.append(child)
+    return here
 
 
 def test_a_trace_is_simulated_and_its_whole_report_kept():
