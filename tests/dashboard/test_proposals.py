@@ -15,7 +15,6 @@ from portal.dashboard.ranges import zone
 from portal.proposals.models import Comment, GrantRequest, Proposal
 from portal.proposals.services.comments import comment_add
 from portal.proposals.services.decisions import proposal_approve, proposal_reject
-from portal.simulations.models import Comparison, Run
 from tests.dashboard.scene import client_of
 from tests.factories import budget_make, project_make
 from tests.proposals.scene import NOW, lines_of, proposal_make, request_make, scene_make
@@ -297,42 +296,6 @@ def test_a_comment_is_added_and_stays(scene):
     assert Comment.objects.count() == 1
 
 
-def test_a_request_says_what_its_last_grant_achieved_and_what_is_not_measured(scene):
-    text = client_of(scene.mona).get(page("request", request_make(scene).pk)).text
-    for words in (
-        "What the last grant achieved",
-        "nothing was owed",
-        "no workload started",
-        "Not measured.",
-        "31.25 %",
-    ):
-        assert words in text
-
-
-def test_a_project_without_a_budget_says_so(scene):
-    audio = project_make("lab/audio")
-    request = request_make(scene, project=audio, author=scene.mona)
-    text = client_of(scene.mona).get(page("request", request.pk)).text
-    assert "It had no budget on this cluster" in text
-    assert "nan" not in text.lower().replace("finance", "")
-
-
-@pytest.mark.parametrize(
-    ("field", "text"), [("gpus", "-1"), ("gpus", "NaN"), ("until_at", "2026-13-40"), ("purpose", ""), ("project", "no")]
-)
-def test_a_bad_field_of_a_request_stands_beside_it_and_nothing_is_lost(scene, field, text):
-    answer = client_of(scene.vera).post(page("request_new"), request_form(**{field: text}))
-    assert answer.status_code == 400
-    assert f'id="id_{field}_error"' in answer.text
-    assert "Fewer misses." in answer.text
-    assert not GrantRequest.objects.exists()
-
-
-def test_who_leads_nothing_is_told_who_asks(scene):
-    assert "Leads ask" in client_of(scene.member).get(page("request_new")).text
-    assert "Leads propose changes" in client_of(scene.member).get(page("proposal_new")).text
-
-
 def test_the_list_counts_what_is_to_decide_and_what_waits(scene):
     proposal_make(scene)
     request_make(scene)
@@ -340,85 +303,6 @@ def test_the_list_counts_what_is_to_decide_and_what_waits(scene):
     assert "1 proposal to decide; 1 request waits to be taken up" in text
     assert "vision 20 % → 30 %" in text
     assert client_of(scene.mona).get(page("proposals"), {"state": "gone"}).status_code == 400
-
-
-def simulation_make(proposal, *, state="done", today=None, draft=None, **fields):
-    now = whole_second(timezone.now())
-    ended = {} if state in ("queued", "running") else {"ended_at": now}
-    claim = {"claim": "00000000-0000-0000-0000-000000000001", "started_at": now, "heard_at": now}
-    runs = [
-        Run.objects.create(
-            cluster=proposal.cluster,
-            title="t",
-            source="generator",
-            scenario={},
-            state=state,
-            created_at=now,
-            report=report if state == "done" else None,
-            **ended,
-            **(claim if state == "running" else {}),
-            **fields,
-        )
-        for report in (today or {}, draft or {})
-    ]
-    comparison = Comparison.objects.create(
-        cluster=proposal.cluster, title="t", created_at=now, shares={}, today=runs[0], draft=runs[1]
-    )
-    Proposal.objects.filter(pk=proposal.pk).update(comparison=comparison)
-
-
-def report_of(**delivery):
-    by_project = {
-        path.replace("__", "/"): {
-            "delivery": ratio,
-            "waits": {"all": {"p50_s": 60, "p90_s": int(7200 * (2 - ratio))}},
-            "preemptions": 3,
-            "lost_gpu_hours": 1.5,
-        }
-        for path, ratio in delivery.items()
-    }
-    return {"delivery_mean": 0.9, "delivery_min": 0.8, "preemptions": 5, "by_project": by_project}
-
-
-def test_a_finished_simulation_stands_on_the_page_with_charts_and_tables(scene):
-    proposal = proposal_make(scene)
-    today, draft = report_of(lab__vision=0.8, lab__nlp=1.0), report_of(lab__vision=1.0, lab__nlp=0.9)
-    simulation_make(proposal, today=today, draft=draft)
-    client = client_of(scene.viewer)
-    text = client.get(page("proposal", proposal.pk)).text
-    for words in (
-        "lab/nlp would get 90 % of what it is owed, where it gets 100 % today",
-        "lab/nlp would wait up to 2 h 12 min, where it waits up to 2 h today",
-        "80 % → <b>100 %</b>",
-        "The same numbers as a table",
-    ):
-        assert words in text
-    table = client.get(page("proposal", proposal.pk), {"csv": "delivery"})
-    assert b"lab/nlp,1.0,0.9" in b"".join(table.streaming_content)
-
-
-@pytest.mark.parametrize(
-    ("state", "fields", "words"),
-    [
-        ("queued", {}, "wait for a worker"),
-        ("running", {"progress_ppm": 400_000, "seconds_left": 90}, "40 % done, about"),
-        ("failed", {"error": "Nothing ran on local in this range."}, "Nothing ran on local in this range."),
-        ("cancelled", {}, "cancelled before its end"),
-    ],
-)
-def test_a_simulation_that_is_not_done_says_how_far_it_is_or_what_failed(scene, state, fields, words):
-    proposal = proposal_make(scene)
-    simulation_make(proposal, state=state, **fields)
-    assert words in client_of(scene.mona).get(page("proposal", proposal.pk)).text
-
-
-def test_the_progress_refreshes_the_whole_page_when_it_is_done(scene):
-    proposal = proposal_make(scene)
-    simulation_make(proposal, state="running")
-    client = client_of(scene.mona)
-    assert "HX-Refresh" not in client.get(page("proposal", proposal.pk), headers={"HX-Request": "true"})
-    simulation_make(proposal, today=report_of(lab__nlp=1.0), draft=report_of(lab__nlp=1.0))
-    assert client.get(page("proposal", proposal.pk), headers={"HX-Request": "true"})["HX-Refresh"] == "true"
 
 
 PINNED = {"proposals": 16, "requests": 6, "proposal": 35, "request": 14, "proposal_new": 14}
