@@ -187,7 +187,9 @@ class State:
     def find_lapse_bound(self) -> int:
         """Of a kept state: seconds after its last decision before which no project can reach balance 0.
 
-        If nothing starts or returns and quotas stay: usage grows at most by the allocated GPUs.
+        Where nothing waits, is held or may return, hosts stay and quotas don't move, a decision can only
+        mature contracts, which is written at their exact end whenever a pass finds it, and lapse. Usage
+        grows at most by the allocated GPUs each second, since nothing starts meanwhile.
         """
         funds = self.ground.board.funds if self.ground is not None and self.ground.board is not None else None
         if funds is None:

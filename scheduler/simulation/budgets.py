@@ -222,7 +222,7 @@ class Budgets:
         self._learn(decision, first)
 
     def quiet_until(self) -> int:
-        """Passes that can be left out: by the core's own bound, or where nothing waits by that of `quiet`."""
+        """Passes that can be left out: by the core's own bound, or where nothing waits by that on lapses."""
         loop = self.loop
         if not self.may_skip:
             return 0
