@@ -120,7 +120,7 @@ class Report:
     completed: int
     ended_preempted: int  # not resumable, and taken
     ended_host_failed: int  # not resumable, and their host failed
-    cut_jobs: int  # longer than what was left of the run when they began, or never finished in it
+    cut_jobs: int  # submitted after the end of the run, and left out
     too_large_jobs: int  # no host, or not enough hosts, for them: left out
     rounded_jobs: int  # parts of a GPU rounded up
     class_mix: dict[str, ClassMix]

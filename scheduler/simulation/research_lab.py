@@ -2,9 +2,19 @@
 
 - A closed loop: each team, outside its idle weeks, keeps GPUs waiting worth 2.5 x its share of the
   cluster: every 20 minutes somebody looks, and submits the next jobs of the team's stream while
-  they fit under that. What waits again after a preemption counts as waiting. In an idle week (4 % of
-  weeks: conferences, holidays, a deadline behind) a team submits nothing; what it had waiting runs
-  down, which takes a day or two.
+  they fit under that. What waits again after a preemption counts as waiting. So does what the team
+  runs beyond its part of the whole cluster (its share over all teams' shares): those GPUs are lent,
+  their work comes back to the queue, and people know it. Without this, a team that returns from an
+  idle week and runs seven times its share for some days submits seven times its usual work in them,
+  and has all of it waiting for weeks after (measured: 5.7 x its target). So nobody has more begun
+  and waiting than 2.5 x its share and its part together.
+- 15 % of the jobs have an author who would rather give no minimum runtime. Such work runs on idle
+  GPUs only, so it would pile up until it is all that waits (measured: four fifths after two weeks);
+  a team that sees that asks for contracts. So while a team's unfinished workloads of minimum
+  runtime 0 have as many GPUs as their 15 % of its backlog, the next job takes the contract that was
+  drawn for it. What runs of them counts, since it can be back in the queue at any moment.
+- In an idle week (4 % of weeks: conferences, holidays, a deadline behind) a team submits nothing;
+  what it had waiting runs down, which takes a day or two.
 - Debug workloads arrive on their own, at random times in working hours, 9 to 19 h, at weekends at
   45 % of a weekday's rate: a little more than one per GPU and day on average, shared out among the
   teams that are there by their number of users.
@@ -12,9 +22,9 @@
   2,000 hosts; drivers, fabric and file systems about double it), and are back after 1 h plus an
   exponential repair time, 8 h together on average.
 
-Every part is drawn from a child of its own of the seed's generator, so that the k-th job of a team,
-the debug arrivals and the failures are the same whatever the policy: a what-if compares like with
-like, as far as a closed loop can.
+Every part is drawn from a child of its own of the seed's generator, so that the k-th job of a team
+(but for whether it takes its contract), the debug arrivals and the failures are the same whatever
+the policy: a what-if compares like with like, as far as a closed loop can.
 """
 
 from __future__ import annotations
@@ -63,6 +73,7 @@ class ResearchLabSource:
         shares = list_present_shares(setup, 0)
         self.shares = [shares[team] for team in self.teams]
         self.target = [round(lab.backlog_factor * share * setup.gpus / PPM) for share in self.shares]
+        self.part = [share * setup.gpus / max(sum(self.shares), 1) for share in self.shares]
         end = setup.end_at or WEEK
         root = np.random.default_rng(setup.seed)
         calendar, debug, faults, *streams = root.spawn(3 + len(self.teams))
@@ -75,6 +86,7 @@ class ResearchLabSource:
             for share, users, one in zip(self.shares, self.users, streams, strict=True)
         ]
         self.drawn = [0] * len(self.teams)
+        self.unfinished: list[list[Work]] = [[] for _ in self.teams]  # debug workloads left aside
         self.debug = self._draw_debug(debug, end)
         self.place = 0
         self.refill_at = 0
@@ -105,30 +117,47 @@ class ResearchLabSource:
         """After a pass: whoever has too little waiting submits when somebody looks."""
         self.waiting_gpus, self.waiting_debug = waiting_gpus, waiting_debug
         week = now // WEEK
-        for number, team in enumerate(self.teams):
-            short = self.target[number] - waiting_gpus[team] + waiting_debug[team]
-            if not self.idle[number, week] and self._is_short(number, short):
+        for team in range(len(self.teams)):
+            short = self.target[team] - self._count_waiting(team)
+            if not self.idle[team, week] and self._is_short(team, short):
                 self.refill_at = min(self.refill_at, (now // LOOK_SECONDS + 1) * LOOK_SECONDS)
                 return
 
     def _refill(self, team: int, now: int) -> list[Work]:
         if self.idle[team, now // WEEK]:
             return []
-        project, works = self.teams[team], []
-        short = self.target[team] - self.waiting_gpus[project] + self.waiting_debug[project]
+        works: list[Work] = []
+        unfinished = self.unfinished[team] = [work for work in self.unfinished[team] if not work.over]
+        short = self._measure_shortage(team)
+        bare_short = self.lab.zero_min_runtime_fraction * self.target[team]
+        bare_short -= sum(work.gpus for work in unfinished if work.min_runtime == 0)
         while self._is_short(team, short):
             job = self.streams[team].next()
             number = 2 * (self.drawn[team] * ID_SPACING + team)
             self.drawn[team] += 1
-            works.append(self._make(number, team, job, now, debug=False))
+            bare = job.without_contract and bare_short > 0
+            works.append(self._make(number, team, job, now, bare=bare))
             short -= job.gpus
+            bare_short -= job.gpus * bare
+        unfinished += works
         return works
 
-    def _is_short(self, team: int, short: int) -> bool:
+    def _measure_shortage(self, team: int) -> float:
+        """GPUs by which the team's backlog is below its target: what waits, and what runs beyond its part."""
+        waiting = self._count_waiting(team)
+        running = sum(work.gpus for work in self.unfinished[team]) - waiting
+        return self.target[team] - waiting - max(running - self.part[team], 0.0)
+
+    def _count_waiting(self, team: int) -> int:
+        """GPUs for which the team waits, debug workloads left aside."""
+        project = self.teams[team]
+        return self.waiting_gpus[project] - self.waiting_debug[project]
+
+    def _is_short(self, team: int, short: float) -> bool:
         """Whether the next job still fits under the target."""
         return short >= self.streams[team].peek().gpus
 
-    def _make(self, number: int, team: int, job: Job, now: int, debug: bool) -> Work:
+    def _make(self, number: int, team: int, job: Job, now: int, bare: bool = False, debug: bool = False) -> Work:
         contracts, per_host = self.setup.contracts, int(self.setup.hosts.gpus.max())
         replicas = -(-job.gpus // per_host)
         work = Work(
@@ -139,7 +168,7 @@ class ResearchLabSource:
             duration=job.duration_seconds,
             replicas=replicas,
             gpus_per_replica=-(-job.gpus // replicas),
-            min_runtime=self._bound(job.min_runtime_seconds),
+            min_runtime=self._bound(0 if bare else job.min_runtime_seconds),
             resumable=contracts.resumable,
             unallocated=True,
             priority=job.priority,
@@ -183,7 +212,7 @@ class ResearchLabSource:
         seconds = pick(DEBUG_CONTRACTS, DEBUG_CONTRACTS_WEIGHT, contract)
         gpus = pick(DEBUG_GPUS, DEBUG_GPUS_WEIGHT, size)
         duration = np.maximum(np.rint(2 * seconds * length).astype(np.int64), DEBUG_SHORTEST_SECONDS)
-        columns = (users, gpus, duration, seconds, np.zeros_like(users))
+        columns = (users, gpus, duration, seconds, np.zeros_like(users), np.zeros_like(users))
         return [Job(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 

@@ -15,7 +15,8 @@ The numbers, and their reasons:
 - Minimum runtimes: the round numbers that people type, 30 min to 8 h, longer for larger gangs,
   which take longer to load and to save, up to the cap of R14: a longer contract costs its project
   no more than it uses, so people ask for much (Ai2 names the 8 h cap as what its users run into).
-  Nobody asks for more than the round number that covers the whole run. A fixed part has 0.
+  Nobody asks for more than the round number that covers the whole run. A fixed part would rather
+  have 0; each of those has a contract drawn too, for when its team's queue is full of such work.
 - Debug: 1 to 8 GPUs, three in four with one, minimum runtimes 2, 5 and 10 min; most end early, none
   runs longer than twice its minimum runtime.
 - Users: 150, by team in proportion to the root of its share (large budgets are large jobs, not only
@@ -146,6 +147,7 @@ class Job:
     gpus: int
     duration_seconds: int
     min_runtime_seconds: int
+    without_contract: bool  # its author would rather ask for 0, while the team's queue allows it
     priority: int
 
 
@@ -190,8 +192,7 @@ class Stream:
             wanted = pick(one.contracts, one.contracts_weight, contracts[mine])
             contract[mine] = np.minimum(wanted, _round_up(seconds[mine], one.contracts))
             gpus[mine] = pick(one.gpus, one.gpus_weight, sizes[mine])
-        contract[zero] = 0
-        columns = (users, gpus, seconds, contract, urgent)
+        columns = (users, gpus, seconds, contract, zero, urgent)
         return [Job(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
