@@ -29,12 +29,6 @@ class Trial:
         self.failed: dict[tuple[int, ...], int] = {}  # by kind of item: the turn of the board at which one had no way
         self.hopeless: set[tuple[int, int]] = set()  # sizes that nobody could place, whatever the licence
         self.saving: set[int] = set()  # projects whose head waits without a reservation (R12, policy)
-        order = self.leaf_order()
-        leaves = {
-            project: Leaf(items, order, queues, lambda author, project=project: board.author_total(project, author))  # type: ignore[misc]
-            for project, queues in group_items(items, order).items()
-        }
-        self.walk = Walk(board.tree, leaves, items, self.node_key)
 
     def leaf_order(self) -> tuple[str, ...]:
         """The keys inside a leaf."""
@@ -45,10 +39,23 @@ class Trial:
         return self.board.funds.order_key(node)
 
     def run(self) -> None:
-        """Offer every item once, in the order of R8."""
-        while (item := self.walk.head()) is not None:
+        """Offer every item once, in the order of R8.
+
+        The walk refers to this trial and so isn't kept in it: nobody looks for cycles after a decision.
+        """
+        walk = self.lay_out_walk()
+        while (item := walk.head()) is not None:
             self.try_item(item)
-            self.walk.drop(item, self.is_hopeless)
+            walk.drop(item, self.is_hopeless)
+
+    def lay_out_walk(self) -> Walk:
+        """The tree, with the items in its leaves."""
+        board, items, order = self.board, self.items, self.leaf_order()
+        leaves = {
+            project: Leaf(items, order, queues, lambda author, project=project: board.author_total(project, author))  # type: ignore[misc]
+            for project, queues in group_items(items, order).items()
+        }
+        return Walk(board.tree, leaves, items, self.node_key)
 
     def shape(self, item: int) -> tuple[int, int]:
         """(replicas, GPUs of each)."""
