@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduler.types import NEVER, PPM, Policy, Projects, ShareSteps, SnapshotRefused
+from scheduler.types import NEVER, PPM, CapacitySteps, Policy, Projects, ShareSteps, SnapshotRefused
 from scheduler.usage import Window, round_once, weigh_until
 
 Step = tuple[int, int]  # (at, value from then on)
@@ -158,58 +158,94 @@ def multiply_pieces(first: Sequence[Piece], second: Sequence[Piece]) -> list[Pie
     return product
 
 
+class History:
+    """Schedulable GPUs of the cluster through all known time: exact integrals from the first step on."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = sorted(steps)
+        self._at = [at for at, _ in self.steps]
+        self._gpus = [gpus for _, gpus in self.steps]
+        self._sums, self._open = [0], [0]
+        for at, later, gpus in zip(self._at, self._at[1:], self._gpus, strict=False):
+            self._sums.append(self._sums[-1] + (later - at) * gpus)
+            self._open.append(self._open[-1] + (later - at) * (gpus > 0))
+
+    def gpus_at(self, moment: int) -> int:
+        """Schedulable GPUs from that moment on; 0 before the first step."""
+        index = bisect_right(self._at, moment)
+        return self._gpus[index - 1] if index else 0
+
+    def until(self, moment: int) -> int:
+        """GPU-seconds before that moment."""
+        index = bisect_right(self._at, moment) - 1
+        return self._sums[index] + (moment - self._at[index]) * self._gpus[index] if index >= 0 else 0
+
+    def open_until(self, moment: int) -> int:
+        """Seconds before that moment in which some GPU was schedulable."""
+        index = bisect_right(self._at, moment) - 1
+        return self._open[index] + (moment - self._at[index]) * (self._gpus[index] > 0) if index >= 0 else 0
+
+
+def list_steps(capacity: CapacitySteps) -> list[Step]:
+    """The table of schedulable GPUs as (from when, GPUs)."""
+    return list(zip(capacity.at.tolist(), capacity.gpus.tolist(), strict=True))
+
+
 class Capacity:
-    """Schedulable GPUs of the cluster over time: exact integrals over any span."""
+    """The same as one window sees it."""
 
-    def __init__(self, steps: Sequence[Step], window: Window) -> None:
+    def __init__(self, known: History | Sequence[Step], window: Window) -> None:
         self.window = window
-        self.pieces = cut_pieces(sorted(steps), window, before=0)
-        self.gpus_now = value_at(sorted(steps), window.now, before=0)
-        self._starts = [low for low, _, _ in self.pieces]
-        self._sums = [0]
-        for low, high, gpus in self.pieces:
-            self._sums.append(self._sums[-1] + (high - low) * gpus)
-        self.seconds = sum(high - low for low, high, gpus in self.pieces if gpus > 0)
-
-    def _until(self, moment: int) -> int:
-        index = bisect_right(self._starts, moment) - 1
-        low, _, gpus = self.pieces[index]
-        return self._sums[index] + (moment - low) * gpus
+        self._history = known if isinstance(known, History) else History(known)
+        self.seconds = self._history.open_until(window.now) - self._history.open_until(window.since)
+        self.gpus_now = self._history.gpus_at(window.now)
 
     def between(self, low: int, high: int) -> int:
         """GPU-seconds in [low, high], inside the window."""
-        return self._until(high) - self._until(low)
+        return self._history.until(high) - self._history.until(low)
+
+    def cut_pieces(self) -> list[Piece]:
+        """The schedulable GPUs as (from, to, GPUs) over the window."""
+        return cut_pieces(self._history.steps, self.window, before=0)
 
 
 Quota = tuple[int, int]
 """A quota as an exact fraction of GPU-seconds: (numerator, denominator above 0)."""
 
 
-def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy) -> list[Quota]:
+def compute_quotas(
+    tree: Tree, capacity: Capacity, policy: Policy, present: Sequence[int] | None = None
+) -> list[Quota]:
     """R2's Q of every node: (sum over the window of share x schedulable GPUs) x W / T.
 
     W is the weight of the whole window, T that of the time in it with a schedulable GPU;
     T = 0: present share x present GPUs x W. Siblings have equal denominators. Range 0 and
-    up. With a half-life each is rounded once to whole GPU-seconds.
+    up. With a half-life each is rounded once to whole GPU-seconds. `present`: the present shares, if
+    they are known.
     """
     window = capacity.window
-    present = list_present_shares(tree, window.now)
+    present = present or list_present_shares(tree, window.now)
     if window.half_life is None and capacity.seconds and not has_changed(tree, window):
         whole = capacity.between(window.since, window.now) * window.seconds
-        return [
-            (share * whole, PPM**depth * capacity.seconds) for share, depth in zip(present, tree.depth, strict=True)
-        ]
-    quotas: list[Quota] = []
-    for node, steps in enumerate(list_products(tree, policy)):
-        pieces, scale = clip_steps(steps, window), PPM ** tree.depth[node]
-        if capacity.seconds == 0:
-            quotas.append(_present_quota(present[node], scale, capacity))
-        elif window.half_life is None:
-            total = sum(value * capacity.between(low, high) for low, high, value in pieces)
-            quotas.append((total * window.seconds, scale * capacity.seconds))
-        else:
-            quotas.append((_weigh_quota(pieces, scale, capacity), 1))
-    return quotas
+        scales = [PPM**depth * capacity.seconds for depth in range(max(tree.depth) + 1)]
+        return [(share * whole, scales[depth]) for share, depth in zip(present, tree.depth, strict=True)]
+    return [
+        _find_quota(steps, present[node], PPM ** tree.depth[node], capacity)
+        for node, steps in enumerate(list_products(tree, policy))
+    ]
+
+
+def _find_quota(steps: Sequence[Step], present: int, scale: int, capacity: Capacity) -> Quota:
+    """Of a node whose share of the cluster through time is `steps`, in parts of `scale`."""
+    window = capacity.window
+    if capacity.seconds == 0:
+        return _present_quota(present, scale, capacity)
+    if window.half_life is not None:
+        return _weigh_quota(clip_steps(steps, window), scale, capacity), 1
+    total = 0
+    for low, high, value in clip_steps(steps, window):
+        total += value * capacity.between(low, high)
+    return total * window.seconds, scale * capacity.seconds
 
 
 def list_products(tree: Tree, policy: Policy) -> list[list[Step]]:
@@ -227,11 +263,15 @@ def list_products(tree: Tree, policy: Policy) -> list[list[Step]]:
 
 def clip_steps(steps: Sequence[Step], window: Window) -> list[Piece]:
     """A step function over the window as (from, to, value), without what is empty or 0."""
-    ends = [at for at, _ in steps[1:]] + [ENDLESS]
-    pieces = (
-        (max(at, window.since), min(end, window.now), value) for (at, value), end in zip(steps, ends, strict=True)
-    )
-    return [(low, high, value) for low, high, value in pieces if low < high and value]
+    pieces, since, end = [], window.since, window.now
+    for at, value in reversed(steps):
+        low = max(at, since)
+        if low < end:
+            if value:
+                pieces.append((low, end, value))
+            end = low
+    pieces.reverse()
+    return pieces
 
 
 def has_changed(tree: Tree, window: Window) -> bool:
@@ -268,8 +308,9 @@ def _present_quota(share: int, scale: int, capacity: Capacity) -> Quota:
 def _weigh_quota(pieces: Sequence[Piece], scale: int, capacity: Capacity) -> int:
     window = capacity.window
     whole = _weigh([(window.since, window.now, 1)], 1, window)
-    covered = _weigh([(low, high, int(gpus > 0)) for low, high, gpus in capacity.pieces], 1, window)
-    product = multiply_pieces(pieces, capacity.pieces)
+    present = capacity.cut_pieces()
+    covered = _weigh([(low, high, int(gpus > 0)) for low, high, gpus in present], 1, window)
+    product = multiply_pieces(pieces, present)
     return round_once(_weigh(product, scale, window) * (whole / covered))
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduler.balance import Capacity, Quota, Tree, build_tree, compute_quotas, prepare_order
+from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_steps, prepare_order
 from scheduler.bans import list_bans
 from scheduler.book import Book, Kept
 from scheduler.facts import GONE, Facts, find_allocated
 from scheduler.funds import Funds
 from scheduler.limits import Limits
+from scheduler.line import Line
 from scheduler.placement import Floor, Placement
 from scheduler.preemption import Clock, Pool, Victim
 from scheduler.sums import AuthorUsage, Sums, count_sums
@@ -38,6 +39,7 @@ class Board:
     """Everything that a decision changes as it goes."""
 
     facts: Facts
+    line: Line
     policy: Policy
     now: int
     window: Window
@@ -152,7 +154,11 @@ class Board:
 
 
 def lay_out(
-    facts: Facts, sums: Sums | None = None, tree: Tree | None = None, started: BoolArray | None = None
+    facts: Facts,
+    sums: Sums | None = None,
+    tree: Tree | None = None,
+    started: BoolArray | None = None,
+    line: Line | None = None,
 ) -> Board:
     """Usage, quotas and free GPUs from the facts; `sums` and `tree` if they are known already.
 
@@ -162,12 +168,14 @@ def lay_out(
     tree = tree or build_tree(snapshot.projects, snapshot.shares)
     window = find_window(facts.now, policy)
     sums = sums or count_sums(facts, tree, window)
-    funds = Funds(tree, list_quotas(facts, tree, window), sums.usage, sums.allocated, sums.express)
+    capacity = Capacity(list_steps(snapshot.capacity), window)
+    funds = Funds(tree, compute_quotas(tree, capacity, policy), sums.usage, sums.allocated, sums.express)
     funds.set_limits(facts.now, policy)
     floor = _open_floor(facts)
-    largest = int((facts.pending.replicas * facts.pending.gpus_per_replica).max(initial=0))
+    line = line or Line.of(facts.pending, policy)
     board = Board(
         facts=facts,
+        line=line,
         policy=policy,
         now=facts.now,
         window=window,
@@ -178,7 +186,7 @@ def lay_out(
         author_usage=sums.author_usage,
         share_order=prepare_order(tree, funds.shares),
         floor=floor,
-        pool=Pool(floor, largest, tree.parent, Clock(facts.now, policy.lost_cap_seconds)),
+        pool=Pool(floor, int(line.gpus.max(initial=0)), tree.parent, Clock(facts.now, policy.lost_cap_seconds)),
         book=Book(floor, funds, policy),
         started=np.zeros(len(facts.pending.id), dtype=bool) if started is None else started,
         banned=list_bans(snapshot.takers, policy).find_banned(facts.now),
@@ -197,14 +205,6 @@ def lay_out(
 def find_window(now: int, policy: Policy) -> Window:
     """The lookback window that ends now."""
     return Window(now - policy.lookback_seconds, now, policy.half_life_seconds)
-
-
-def list_quotas(facts: Facts, tree: Tree, window: Window) -> list[Quota]:
-    """The quota of every node, from the budgets and the capacity through the window."""
-    steps = facts.snapshot.capacity
-    return compute_quotas(
-        tree, Capacity(list(zip(steps.at.tolist(), steps.gpus.tolist(), strict=True)), window), facts.policy
-    )
 
 
 def open_book(board: Board, row_of: Mapping[int, int]) -> None:

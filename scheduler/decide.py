@@ -13,20 +13,14 @@ from contextlib import contextmanager
 import numpy as np
 
 from scheduler.board import Board, lay_out
-from scheduler.candidates import (
-    Shapes,
-    add_returns,
-    find_allowed,
-    find_express,
-    find_fundable,
-    find_room,
-    gather_pending,
-)
+from scheduler.candidates import add_returns, find_allowed, find_express, find_fundable, gather_pending
 from scheduler.effects import lapse_unfunded
 from scheduler.facts import read_facts, settle_time
+from scheduler.placement import FREE, MOST
 from scheduler.reservation import reserve_for_heads, write_orders
 from scheduler.starts import ExpressTrial, FreeTrial, Trial
 from scheduler.state import State, check_facts
+from scheduler.tally import Tally
 from scheduler.types import BoolArray, Decision, IntArray, Policy, Snapshot, Waits
 from scheduler.waits import list_balances, list_waits
 
@@ -63,7 +57,6 @@ def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     # 2. Count quotas, usage and free GPUs (R1 to R3).
     board = _open_board(state, policy, waits)
     board.tells = waits
-    shapes = Shapes(board)
     # 3. Past-minimum work without balance lapses (R6).
     lapse_unfunded(board)
     # 4. Reserved workloads whose time has come (R8, R12).
@@ -71,23 +64,23 @@ def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     # 5. Express starts, then funded starts and returns; standings and licences follow, until nothing changes (R8).
     while True:
         turns, kept = board.turns, len(board.book.by_zone)
-        _walk_express(board, shapes)
-        _walk_funded(board, shapes)
+        _walk_express(board)
+        _walk_funded(board)
         licences = board.turns != turns and board.pool.has_funded() and not board.started.all()
         opened = len(board.book.by_zone) < kept  # a reservation that has started leaves its hosts to those before it
         if not lapse_unfunded(board) and not licences and not opened:
             break
     # 6. Hosts and times for heads that could not start (R12).
-    reserve_for_heads(board, shapes)
+    reserve_for_heads(board)
     # 7. Unallocated work on what is left free (R8).
-    _walk_free(board, shapes)
+    _walk_free(board)
     write_orders(board)
     # 8. Say why the others wait, and where the balances stand (R16).
     if isinstance(state, State) and state.ground is not None:
         state.ground.rest(board, bool(board.actions))
     if not waits:
         return Decision(board.now, tuple(board.actions), Waits(), (), policy)
-    return Decision(board.now, tuple(board.actions), list_waits(board, shapes), list_balances(board), policy)
+    return Decision(board.now, tuple(board.actions), list_waits(board), list_balances(board), policy)
 
 
 def _open_board(state: State | Snapshot, policy: Policy, waits: bool) -> Board:
@@ -100,26 +93,23 @@ def _open_board(state: State | Snapshot, policy: Policy, waits: bool) -> Board:
     return lay_out(facts)
 
 
-def _choose(wanted: BoolArray, board: Board, shapes: Shapes, takeable: bool) -> IntArray:
+def _choose(wanted: BoolArray, board: Board, tally: Tally) -> IntArray:
     """Rows of pending workloads that are wanted and that the hosts could hold."""
     if not wanted.any():
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(wanted & shapes.can_hold(find_room(board, takeable, licensed=takeable)))
+    return np.flatnonzero(wanted & board.line.can_hold(tally))
 
 
-def _walk_express(board: Board, shapes: Shapes) -> None:
-    rows = _choose(find_express(board), board, shapes, takeable=True)
+def _walk_express(board: Board) -> None:
+    rows = _choose(find_express(board), board, board.floor.tallies[MOST])
     if len(rows):
         ExpressTrial(board, gather_pending(board, rows)).run()
 
 
-def _walk_funded(board: Board, shapes: Shapes) -> None:
-    fundable = find_fundable(board)
-    if board.policy.save_for_head:  # a head that can't start matters, too (R12)
-        rows = np.flatnonzero(fundable & shapes.can_hold(board.facts.hosts.gpus))
-    else:
-        rows = _choose(fundable, board, shapes, takeable=True)
-    items = gather_pending(board, rows)
+def _walk_funded(board: Board) -> None:
+    saves = board.policy.save_for_head  # a head that can't start matters, too (R12)
+    tally = Tally(board.floor.gpus) if saves else board.floor.tallies[MOST]
+    items = gather_pending(board, _choose(find_fundable(board), board, tally))
     add_returns(board, items)
     if len(items):
         Trial(board, items).run()
@@ -132,9 +122,9 @@ def _start_reserved(board: Board) -> None:
             Trial(board, gather_pending(board, np.array([kept.row], dtype=np.int64))).run()
 
 
-def _walk_free(board: Board, shapes: Shapes) -> None:
-    if not max(board.floor.free, default=0):
-        return
-    rows = _choose(find_allowed(board), board, shapes, takeable=False)
-    if len(rows):
-        FreeTrial(board, gather_pending(board, rows)).run()
+def _walk_free(board: Board) -> None:
+    free = board.floor.tallies[FREE]
+    if free.largest():
+        rows = _choose(find_allowed(board), board, free)
+        if len(rows):
+            FreeTrial(board, gather_pending(board, rows)).run()

@@ -172,9 +172,11 @@ def _requeue(facts: Facts, lost: list[int]) -> None:
 
 def begin_emptied(facts: Facts) -> None:
     """R10: a held attempt whose victims are all gone gets its GPUs; its segments start now."""
-    attempts = facts.attempts
+    attempts, held = facts.attempts, np.flatnonzero(facts.held).tolist()
+    if not held:
+        return
     waited_for = set(attempts.taker[facts.standing == Standing.STOPPING].tolist())
-    for attempt in np.flatnonzero(facts.held).tolist():
+    for attempt in held:
         number = int(attempts.id[attempt])
         if number not in waited_for:
             facts.held[attempt] = False
@@ -196,6 +198,8 @@ def mature_contracts(facts: Facts) -> None:
 def drain_hosts(facts: Facts) -> None:
     """R15: on a host that empties, protection is kept to its end; all other attempts stop now."""
     attempts, policy = facts.attempts, facts.policy
+    if not len(facts.snapshot.draining):
+        return
     emptying = np.isin(facts.hosts.id, facts.snapshot.draining)
     there = np.unique(facts.place_attempt[emptying[facts.place_host]])
     for attempt in there.tolist():

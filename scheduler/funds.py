@@ -38,33 +38,51 @@ class Funds:
     asked: set[tuple[int, int]] = field(default_factory=set)  # (node, charge) that were compared with their siblings
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
+    even: bool = False  # see set_quotas
 
-    def set_limits(self, now: int, policy: Policy) -> None:
-        """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
+    def set_limits(self, now: int, policy: Policy, even: bool = False) -> None:
+        """All limits, for the shares and caps of that moment; `even`: as in `set_quotas`."""
         self.shares = list_present_shares(self.tree, now)
         self.reserved = self.reserved or [0] * len(self.quotas)
         self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
-        for known in (self.never, self.positive_limit, self.return_limit, self.contract_limit, self.express_limit):
-            known.clear()
-        for node, (top, bottom) in enumerate(self.quotas):
-            never = top == 0 or self.shares[node] == 0
-            self.never.append(never)
-            self.positive_limit.append(-1 if never else _below(top, bottom))
-            self.return_limit.append(-1 if never else _below((PPM - policy.return_margin_ppm) * top, PPM * bottom))
-            self.contract_limit.append(-1 if never else (PPM + policy.overdraw_limit_ppm) * top // (PPM * bottom))
-            self.express_limit.append(-1 if never else policy.express_share_ppm * top // (PPM * bottom))
-        self.ratio = [
-            math.inf if never else self._near(node, self.usage[node]) for node, never in enumerate(self.never)
-        ]
-        weights = [0 if never else top for never, (top, _) in zip(self.never, self.quotas, strict=True)]
-        self.order_unit, self.order_weight = prepare_order(self.tree, weights)
+        self.even = False
+        self.set_quotas(self.quotas, policy, even)
+
+    def set_quotas(self, quotas: list[Quota], policy: Policy, even: bool) -> None:
+        """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away.
+
+        `even`: the quotas are the present shares of one number of GPU-seconds, so that the order of
+        siblings stays what it was if it was so before.
+        """
+        self.quotas = quotas
+        self.told.clear()
+        back = PPM - policy.return_margin_ppm
+        overdraw, express = PPM + policy.overdraw_limit_ppm, policy.express_share_ppm
+        never, limits = [], []
+        for (top, bottom), share in zip(quotas, self.shares, strict=True):
+            none = top == 0 or share == 0
+            never.append(none)
+            if none:
+                limits.append((-1, -1, -1, -1))
+            else:
+                scale = PPM * bottom
+                limits.append(
+                    (_below(top, bottom), _below(back * top, scale), overdraw * top // scale, express * top // scale)
+                )
+        columns = (list(column) for column in zip(*limits, strict=True))
+        self.positive_limit, self.return_limit, self.contract_limit, self.express_limit = columns
+        if not (even and self.even and never == self.never):
+            weights = [0 if none else top for none, (top, _) in zip(never, quotas, strict=True)]
+            self.order_unit, self.order_weight = prepare_order(self.tree, weights)
+        self.never, self.even = never, even
+        self.recount()
 
     def recount(self) -> None:
         """Usage is given anew."""
         self.version += 1
         self.ratio = [
-            math.inf if never else self._near(node, used)
-            for node, (never, used) in enumerate(zip(self.never, self.usage, strict=True))
+            math.inf if never else used * bottom / top
+            for never, used, (top, bottom) in zip(self.never, self.usage, self.quotas, strict=True)
         ]
 
     def order_key(self, node: int) -> tuple[int, int]:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.balance import Tree, build_tree, has_changed
+from scheduler.balance import Capacity, History, Tree, build_tree, compute_quotas, has_changed, list_steps
 from scheduler.bans import list_bans
-from scheduler.board import Board, find_window, lay_out, list_quotas, open_book
+from scheduler.board import Board, find_window, lay_out, open_book
 from scheduler.book import Book
 from scheduler.bookings import Booking
-from scheduler.candidates import find_short
 from scheduler.dues import Dues
 from scheduler.facts import GONE, Facts, read_facts, settle_time
 from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Claim, Ledgers
+from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, find_rest, list_drifts
 from scheduler.sums import count_sums
 from scheduler.types import (
@@ -62,6 +62,8 @@ class Ground:
         self._dirty_hosts: set[int] = set()
         self._rebook = True
         self._quotas_at = 0
+        self._steps = 0  # of capacity, in the history
+        self._history = History(())
         self.rest_until = 0  # see rest.py
         self._snapshot: Snapshot | None = None
         self._over = np.zeros(0, dtype=bool)  # by row of Pending: it waits no longer
@@ -142,10 +144,10 @@ class Ground:
     def rest(self, board: Board, acted: bool) -> None:
         """After a decision: until when the next ones would do nothing, if it did nothing."""
         self.rest_until = 0
-        if acted or board is not self.board or board.facts.held.any() or self.state.draining:
+        if acted or board is not self.board or self.state.draining:
             return
         due = self._dues.list_next()
-        if self.ledgers.express_out and find_short(board).any():
+        if self.ledgers.express_out and (board.line.short & ~board.started).any():
             due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
         due += [until for until in self._bans.until.values() if until > self.state.now]
         rates = self.ledgers.meters[CHARGED].find_rates(self.state.now + HORIZON_SECONDS)
@@ -233,6 +235,7 @@ class Ground:
 
     def _compact_pending(self) -> None:
         self.state.pending.compact()
+        self._line = Line(self.policy)
         self._over = np.zeros(self.state.pending.count, dtype=bool)
         self._rebook = True  # reservations name rows
 
@@ -257,6 +260,7 @@ class Ground:
         hosts = state.hosts.view()
         standing = attempts.standing.copy()
         none = NO_ROWS
+        self._line.extend(pending)
         if self._snapshot is None:
             self._snapshot = state.view(pending, attempts, hosts)
         return Facts(
@@ -291,7 +295,8 @@ class Ground:
 
     def _lay_out(self, facts: Facts) -> Board:
         """A board from the kept sums; from now on it is kept, too."""
-        self.board = board = lay_out(facts, self.ledgers.sums(), self.tree, self._over[: len(facts.pending.id)].copy())
+        over = self._over[: len(facts.pending.id)].copy()
+        self.board = board = lay_out(facts, self.ledgers.sums(), self.tree, over, self._line)
         self._quotas_at = self.state.now
         board.pool.touched.clear()
         board.floor.touched.clear()
@@ -305,23 +310,28 @@ class Ground:
     def _clear(self, board: Board, facts: Facts) -> Board:
         """The last decision's board, made to say what the state says now."""
         sums = self.ledgers.sums()
-        board.facts, board.now = facts, self.state.now
+        board.facts, board.line, board.now = facts, self._line, self.state.now
         board.window = find_window(self.state.now, self.policy)
         board.unallocated_usage, board.unallocated_gpus = sums.unallocated_usage, sums.unallocated_gpus
         funds = board.funds
         funds.usage, funds.allocated, funds.express = sums.usage, sums.allocated, sums.express
-        quotas = funds.quotas if self._is_level(board.tree) else list_quotas(facts, board.tree, board.window)
-        if quotas != funds.quotas:
-            funds.quotas = quotas
-            funds.told.clear()
-            funds.set_limits(self.state.now, self.policy)
-        else:
+        if self._is_level(board.tree):
             funds.recount()
+        else:
+            capacity = Capacity(self._know_history(), board.window)
+            even = capacity.seconds > 0 and not has_changed(board.tree, board.window)
+            funds.set_quotas(compute_quotas(board.tree, capacity, self.policy, funds.shares), self.policy, even)
         board.restart(self._over[: len(facts.pending.id)].copy(), self._bans.find_banned(self.state.now))
         self._clear_pool(board)
         self._clear_floor(board)
         self._clear_book(board)
         return board
+
+    def _know_history(self) -> History:
+        """The steps of capacity are only ever added to."""
+        if self._steps != self.state.capacity.count:
+            self._steps, self._history = self.state.capacity.count, History(list_steps(self.state.capacity.view()))
+        return self._history
 
     def _is_level(self, tree: Tree) -> bool:
         """Whether quotas are what they were: neither shares nor capacity have changed since a window before then."""
@@ -335,9 +345,8 @@ class Ground:
     def _clear_pool(self, board: Board) -> None:
         pool, standing = board.pool, board.facts.standing
         pool.clock.now = self.state.now
-        pending = board.facts.pending
-        largest = int((pending.replicas * pending.gpus_per_replica).max(initial=0))
-        pool.tables.largest_gpus = max(pool.tables.largest_gpus, largest)
+        pool.forget()
+        pool.tables.largest_gpus = max(pool.tables.largest_gpus, int(board.line.gpus.max(initial=0)))
         matured = {
             self.state.attempts.find("id", action.attempt) for action in board.actions if isinstance(action, Mature)
         }
@@ -347,7 +356,6 @@ class Ground:
                 pool.remove(row)
             if int(standing[row]) in (UNALLOCATED, FUNDED):
                 pool.add(board.make_victim(row))
-        pool.forget()
         pool.touched.clear()
         self._dirty = matured
 
@@ -355,6 +363,7 @@ class Ground:
         floor = board.floor
         for host in self._dirty_hosts | floor.touched:
             self._refile(board, host)
+            board.pool.touch(host)
         floor.touched.clear()
         self._dirty_hosts.clear()
 

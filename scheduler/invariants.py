@@ -22,7 +22,7 @@ from collections import Counter
 
 import numpy as np
 
-from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_present_shares, value_at
+from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_present_shares, list_steps, value_at
 from scheduler.promises import check_promises, list_kept_licences
 from scheduler.recount import Ask, Recount
 from scheduler.state import State
@@ -261,7 +261,7 @@ class _Check:
         """No project that a funded start is charged to is left below the overdraw limit."""
         policy, now = self.policy, self.snapshot.now
         window = Window(now - policy.lookback_seconds, now, policy.half_life_seconds)
-        steps = list(zip(self.snapshot.capacity.at.tolist(), self.snapshot.capacity.gpus.tolist(), strict=True))
+        steps = list_steps(self.snapshot.capacity)
         quotas = compute_quotas(tree, Capacity(steps, window), policy)
         told = {(one.project, one.own): one.usage_gpu_seconds for one in self.decision.balances}
         express = Counter[int]()

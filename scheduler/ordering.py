@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 
@@ -35,19 +36,31 @@ class Items:
         return len(self.row)
 
 
-def group_items(items: Items, order: Sequence[str]) -> dict[int, dict[int, list[int]]]:
-    """Items by project and author, each list in the policy's order of what one author submitted."""
+def group_items(items: Items, order: Sequence[str]) -> dict[int, list[list[int]]]:
+    """By project: the items of each author, in the policy's order of what one author submitted.
+
+    Where authors' usage doesn't count they are one queue.
+    """
     if not len(items):
         return {}
+    project = np.array(items.project)
     columns = [np.array(items.workload), np.array(items.first_submit_at)]
     for key in reversed(order):
         if key == "priority":
             columns.append(-np.array(items.priority))
         elif key == "submitted":
             columns.append(np.array(items.first_submit_at))
-    groups: dict[int, dict[int, list[int]]] = {}
-    for item in np.lexsort(columns).tolist():
-        groups.setdefault(items.project[item], {}).setdefault(items.author[item], []).append(item)
+    if "author_usage" in order:
+        columns.append(np.array(items.author))
+    line = np.lexsort([*columns, project])
+    new = project[line][1:] != project[line][:-1]
+    if "author_usage" in order:
+        author = columns[-1][line]
+        new |= author[1:] != author[:-1]
+    cuts = [0, *(np.flatnonzero(new) + 1).tolist(), len(line)]
+    sorted_items, groups = line.tolist(), dict[int, list[list[int]]]()
+    for low, high in pairwise(cuts):
+        groups.setdefault(items.project[sorted_items[low]], []).append(sorted_items[low:high])
     return groups
 
 
@@ -55,10 +68,10 @@ class Leaf:
     """The queue of one project: always offers the item that its keys put first."""
 
     def __init__(
-        self, items: Items, order: Sequence[str], queues: dict[int, list[int]], author_usage: Callable[[int], int]
+        self, items: Items, order: Sequence[str], queues: list[list[int]], author_usage: Callable[[int], int]
     ) -> None:
         self._items, self._order, self._author_usage = items, order, author_usage
-        self._queues = [list(reversed(queue)) for queue in queues.values()]
+        self._queues = [queue[::-1] for queue in queues]
         self._heap = [self._key(number) for number in range(len(self._queues))]
         heapify(self._heap)
 

@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from scheduler.tally import Tally
 from scheduler.types import IntArray
 
 EMPTY, KEPT, TAKEABLE, MIXED = 0, 1, 2, 3
@@ -24,6 +25,9 @@ EMPTY, KEPT, TAKEABLE, MIXED = 0, 1, 2, 3
 FOR_ALLOCATED = (KEPT, MIXED, EMPTY, TAKEABLE)
 FOR_UNALLOCATED = (TAKEABLE, MIXED, EMPTY, KEPT)
 """Kinds in the order in which a start prefers them: its like first, its opposite last."""
+
+FREE, ROOM, MOST = range(3)
+"""GPUs of a host that are free; with those that every asker may take; with those that some asker may (R9)."""
 
 Placement = tuple[tuple[int, int], ...]
 """(host index, replicas on it), by host index."""
@@ -41,11 +45,25 @@ class Floor:
         self.schedulable = list(schedulable)
         self.free = [size if open_ else 0 for size, open_ in zip(self.gpus, self.schedulable, strict=True)]
         self.kept = [0] * len(self.gpus)  # GPUs of allocated work, held for included
-        self.takeable = [0] * len(self.gpus)  # GPUs of work that can be taken
+        self.takeable = [0] * len(self.gpus)  # GPUs of work that can be taken by every asker
+        self.funded = [0] * len(self.gpus)  # GPUs of work that can be taken by licence (R9)
+        self.sizes = Tally(self.free)
+        self.tallies = (Tally(self.free), Tally(self.free), Tally(self.free))  # see FREE, ROOM, MOST
+        self._counted = [(gpus, gpus, gpus) for gpus in self.free]  # the host's numbers there
         self.zone = [0] * len(self.gpus)  # 0: nobody's; else the reservation that keeps the host
         self.touched: set[int] = set()  # hosts that were changed
         self._heaps: dict[tuple[int, int], dict[int, list[int]]] = {}  # by zone and kind, then free GPUs
         self._levels: dict[tuple[int, int], list[int]] = {}
+
+    def _count(self, host: int) -> None:
+        free = self.free[host]
+        room = free + self.takeable[host]
+        new, old = (free, room, room + self.funded[host]), self._counted[host]
+        if new != old:
+            self._counted[host] = new
+            for tally, before, after in zip(self.tallies, old, new, strict=True):
+                if before != after:
+                    tally.move(before, after)
 
     def index_hosts(self) -> None:
         """Call once, when the facts are in; `change` keeps the index from then on."""
@@ -71,6 +89,11 @@ class Floor:
         self.kept[host], self.takeable[host] = kept, takeable if open_ else 0
         self._file(host)
 
+    def license(self, host: int, gpus: int) -> None:
+        """So many more GPUs there can be taken by licence."""
+        self.funded[host] += gpus
+        self._count(host)
+
     def set_zone(self, host: int, zone: int) -> None:
         """The host is kept for another reservation, or for none."""
         if self.zone[host] != zone:
@@ -79,6 +102,7 @@ class Floor:
             self._file(host)
 
     def _file(self, host: int) -> None:
+        self._count(host)
         free = self.free[host]
         if free > 0:
             name = self.zone[host], self.kind(host)

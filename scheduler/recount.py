@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from scheduler.balance import Capacity, Quota, Tree, build_tree, compute_quotas, list_present_shares
+from scheduler.balance import Capacity, Quota, Tree, build_tree, compute_quotas, list_present_shares, list_steps
 from scheduler.types import ALLOCATED, NEVER, PPM, Decision, Lapse, Return, Snapshot, Standing, Start
 from scheduler.usage import Window
 
@@ -23,7 +23,7 @@ class Recount:
         self.tree: Tree = build_tree(snapshot.projects, snapshot.shares)
         policy, now = decision.policy, snapshot.now
         window = Window(now - policy.lookback_seconds, now, policy.half_life_seconds)
-        steps = list(zip(snapshot.capacity.at.tolist(), snapshot.capacity.gpus.tolist(), strict=True))
+        steps = list_steps(snapshot.capacity)
         self.quotas: list[Quota] = compute_quotas(self.tree, Capacity(steps, window), policy)
         self.shares = list_present_shares(self.tree, now)
         told = {(one.project, one.own): one.usage_gpu_seconds for one in decision.balances}

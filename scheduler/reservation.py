@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.board import Board
 from scheduler.book import Kept, starts_by
 from scheduler.bookings import Booking
-from scheduler.candidates import Shapes, find_heads, gather_pending
+from scheduler.candidates import find_heads, gather_pending
 from scheduler.ordering import Items
 from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
@@ -35,20 +35,19 @@ class Spot:
     takings: frozenset[int]  # workloads
 
 
-def reserve_for_heads(board: Board, shapes: Shapes) -> None:
+def reserve_for_heads(board: Board) -> None:
     """R12: one reservation for each child of the root, at most as many as the policy says."""
     if board.facts.snapshot.reserved is None or len(board.book.by_zone) >= board.policy.reservations_most:
         return
     heads = find_heads(board)
     if not heads.any():
         return
-    sizes = np.where(board.facts.schedulable, board.facts.hosts.gpus, 0)
     taken = {branch_of(board, int(board.facts.pending.project[row])) for row in board.book.by_row}
     projects = range(len(board.tree.leaf_of))
     free = np.array([branch_of(board, project) not in taken for project in projects], dtype=bool)
     open_ = free[board.facts.pending.project]
     rows = np.flatnonzero(heads & open_)
-    rows = rows[shapes.can_hold(sizes)[rows]] if len(rows) else rows
+    rows = rows[board.line.can_hold(board.floor.sizes)[rows]] if len(rows) else rows
     banned = list_banned(board) | board.banned
     if banned:
         rows = rows[~np.isin(board.facts.pending.author[rows], list(banned))]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.board import Board
-from scheduler.types import PPM
+from scheduler.types import NEVER, PPM
 
 FOREVER = 1 << 62
 
@@ -81,16 +81,18 @@ def _rest_of_contracts(board: Board, drift: list[Drift]) -> int:
 def _rest_of_returns(board: Board, drift: list[Drift]) -> int:
     """What is left of the contracts of unallocated attempts, which runs down, against the overdraw limit (R6)."""
     attempts, limits = board.facts.attempts, board.limits()
-    rows = np.array(sorted(board.pool.unallocated), dtype=np.int64)
+    rows = np.array(list(board.pool.unallocated), dtype=np.int64)
     rows = rows[attempts.contract_seconds[rows] > 0]
+    if not len(rows):
+        return FOREVER
+    gpus, room, began = board.facts.attempt_gpus[rows], limits.contract[attempts.project[rows]], attempts.running_at[rows]
+    served = np.where(began == NEVER, 0, np.maximum(board.now - began, 0))
+    over = gpus * np.maximum(attempts.contract_seconds[rows] - served, 0) - room
+    matters = (over > 0) & (room >= 0)
+    if not matters.any():
+        return FOREVER
     fastest = max(max(pair) for pair in drift)
-    least = FOREVER
-    for row in rows.tolist():
-        gpus, room = int(board.facts.attempt_gpus[row]), int(limits.contract[int(attempts.project[row])])
-        over = gpus * board.remaining(row) - room
-        if over > 0 and room >= 0:
-            least = min(least, over // (gpus + fastest) - 1)
-    return least
+    return int((over[matters] // (gpus[matters] + fastest)).min()) - 1
 
 
 def _rest_of_licences(board: Board, drift: list[Drift]) -> int:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from scheduler import explain
 from scheduler.board import Board
-from scheduler.candidates import can_hold, find_room
 from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
 from scheduler.ordering import Items, Leaf, Walk, group_items
-from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED
+from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED, FREE, MOST
 from scheduler.preemption import Asker, Plan
 from scheduler.reserved import find_reserved_way
 from scheduler.types import Code, Return, Standing
@@ -153,7 +152,7 @@ class Trial:
         plan = board.pool.find_plan(asker, board.pool.judge(asker), board.book.list_closed(zones))
         if plan is None:
             self.blocked.add(terms)
-            if not can_hold(find_room(board, licensed=True), replicas, gpus):
+            if board.floor.tallies[MOST].count_slots(gpus) < replicas:
                 self.hopeless.add((replicas, gpus))
         return plan
 
@@ -235,14 +234,24 @@ class FreeTrial(Trial):
         running = self.board.unallocated_gpus[self.items.project[item]]
         return cap is None or running + self.items.gpus[item] <= cap
 
+    def run(self) -> None:
+        """As every walk, until no size that is left fits on what is free."""
+        free = self.board.floor.tallies[FREE]
+        shapes = {self.shape(item) for item in range(len(self.items))}
+        while (item := self.walk.head()) is not None:
+            self.try_item(item)
+            for replicas, gpus in shapes - self.hopeless:
+                if free.count_slots(gpus) < replicas:
+                    self.hopeless.add((replicas, gpus))
+            if self.hopeless >= shapes:
+                return
+            self.walk.drop(item, self.is_hopeless)
+
     def find_way(self, item: int) -> Plan | None:
         """Free GPUs or nothing: unallocated starts preempt nothing (R9)."""
         replicas, gpus = self.shape(item)
         place = self.board.floor.find_place(replicas, gpus, self.kinds, self.board.book.list_open(None))
-        if place is None:
-            self.hopeless.add((replicas, gpus))
-            return None
-        return Plan(place)
+        return None if place is None else Plan(place)
 
     def start(self, item: int, plan: Plan, code: Code = Code.UNFUNDED_START) -> None:
         """An unallocated start: nothing is charged."""

@@ -63,6 +63,7 @@ class Table:
                 raise SnapshotRefused(f"{self.kind.__name__}.{name} has {len(column)} rows, not {self.count}")
         self.dead: set[int] = set()
         self.row_of: dict[int, int] | None = None
+        self._view: Record = None
 
     def steady(self) -> None:
         """Rows stay where they are from now on, in order of their ids."""
@@ -71,6 +72,7 @@ class Table:
 
     def keep(self, rows: IntArray | BoolArray) -> None:
         """Only these rows, in this order."""
+        self._view = None
         self.columns = {name: column[: self.count][rows] for name, column in self.columns.items()}
         self.count = len(next(iter(self.columns.values())))
 
@@ -87,6 +89,7 @@ class Table:
 
     def add(self, row: Mapping[str, int | bool]) -> int:
         """Append one row, every column named; where it stands."""
+        self._view = None
         if self.count == len(next(iter(self.columns.values()))):
             for name, column in self.columns.items():
                 self.columns[name] = np.concatenate([column, np.zeros(max(self.count, 16), dtype=column.dtype)])
@@ -117,6 +120,7 @@ class Table:
                 self.dead.add(index)
                 del self.row_of[int(self.columns["id"][index])]
             return
+        self._view = None
         for index in sorted(rows, reverse=True):
             self.count -= 1
             for column in self.columns.values():
@@ -132,7 +136,9 @@ class Table:
 
     def view(self) -> Record:
         """The rows as the dataclass, dead ones too, without a copy: good until the next row comes."""
-        return self.kind(**{name: column[: self.count] for name, column in self.columns.items()})
+        if self._view is None:
+            self._view = self.kind(**{name: column[: self.count] for name, column in self.columns.items()})
+        return self._view
 
 
 class State:

@@ -50,8 +50,11 @@ def solve_cover(items: Sequence[tuple[int, int]], limit: int) -> list[Row]:
     return best
 
 
-Offer = tuple[int, int, int, bool, int]
-"""(cost or a bound below it, room, host, whether it is the cost, the host's turn when it was offered)."""
+Offer = tuple[int, int, int, bool, int, int]
+"""(cost or a bound below it, room, host, whether it is the cost, the host's turn then, the moment then)."""
+
+MOST_OFFERS = 8
+"""Times as many offers as hosts that a heap may hold."""
 
 
 class Tables:
@@ -63,7 +66,6 @@ class Tables:
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
         self._least: dict[int, tuple[int, int]] = {}  # by host: (least cost of a victim there, of one of its GPUs)
-        self.funded_gpus: dict[int, int] = {}  # by host: of funded work past its minimum
         self._rates: dict[int, int] = {}  # by host: no unallocated GPU there costs less
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
         self._heaps: dict[int, list[Offer]] = {}
@@ -71,8 +73,8 @@ class Tables:
         self._stale: dict[int, set[int]] = {}  # by heap: hosts to offer anew
 
     def forget(self) -> None:
-        """Time has passed: what an attempt would lose is another now."""
-        for known in (self._least, self._rates, self._solved, self._heaps, self._turns, self._stale):
+        """Time has passed: what an attempt would lose is more now, so that old offers are bounds still."""
+        for known in (self._least, self._rates, self._solved):
             known.clear()
 
     def bound(self, host: int, gpus: int) -> int:
@@ -96,14 +98,14 @@ class Tables:
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
         if victim.funded:
-            self.funded_gpus[host] = self.funded_gpus.get(host, 0) + victim.on_host[host]
+            self.floor.license(host, victim.on_host[host])
         (self.funded_on_host if victim.funded else self.on_host).setdefault(host, set()).add(victim.attempt)
         self.touch(host)
 
     def drop(self, host: int, victim: Victim) -> None:
         """A victim that is one no longer."""
         if victim.funded:
-            self.funded_gpus[host] -= victim.on_host[host]
+            self.floor.license(host, -victim.on_host[host])
         (self.funded_on_host if victim.funded else self.on_host)[host].discard(victim.attempt)
         self.touch(host)
 
@@ -122,7 +124,7 @@ class Tables:
 
     def most(self, host: int) -> int:
         """GPUs that the best licensed asker could have there."""
-        return self.room(host) + self.funded_gpus.get(host, 0)
+        return self.room(host) + self.floor.funded[host]
 
     def count_granted(self, host: int, licence: Licence) -> int:
         """GPUs there of funded work that the licence covers."""
@@ -134,30 +136,40 @@ class Tables:
 
         Hosts are met by a bound on their cost, and solved only when they come first by it.
         """
-        heap = self._heaps.setdefault(gpus, [])
-        for host in self._stale.get(gpus, self.on_host):
-            self._offer(heap, host, gpus)
-        self._stale[gpus] = set()
+        heap, now = self._open_heap(gpus), self.pool.clock.now
         aside, best = [], None
         while heap and best is None:
-            cost, room, host, exact, turn = heap[0]
+            cost, room, host, exact, turn, at = heap[0]
             if turn != self._turns.get(host, 0):
                 heappop(heap)
             elif host in without:
                 aside.append(heappop(heap))
+            elif at != now:
+                heapreplace(heap, self._offer(host, gpus))
             elif exact:
                 best = cost, room, host
             else:
-                heapreplace(heap, (self.cheapest(host, gpus, self.solve(host, None))[0], room, host, True, turn))
+                heapreplace(heap, (self.cheapest(host, gpus, self.solve(host, None))[0], room, host, True, turn, now))
         for entry in aside:
             heappush(heap, entry)
         return best
 
-    def _offer(self, heap: list[Offer], host: int, gpus: int) -> None:
-        need = max(gpus - self.floor.free[host], 0)
-        if need <= self.floor.takeable[host]:
-            bound = need * self._rate(host) if need else 0
-            heappush(heap, (bound, self.room(host), host, False, self._turns.get(host, 0)))
+    def _open_heap(self, gpus: int) -> list[Offer]:
+        """The offers for so many GPUs, those of hosts that have changed made anew."""
+        heap = self._heaps.get(gpus)
+        if heap is None or len(heap) > MOST_OFFERS * len(self.floor.gpus):
+            heap = self._heaps[gpus] = []
+            self._stale[gpus] = set(self.on_host)
+        for host in self._stale[gpus]:
+            if gpus - self.floor.free[host] <= self.floor.takeable[host]:
+                heappush(heap, self._offer(host, gpus))
+        self._stale[gpus].clear()
+        return heap
+
+    def _offer(self, host: int, gpus: int) -> Offer:
+        need = gpus - self.floor.free[host]
+        bound = need * self._rate(host) if need > 0 else 0
+        return bound, self.room(host), host, False, self._turns.get(host, 0), self.pool.clock.now
 
     def _rate(self, host: int) -> int:
         """The least that a GPU of unallocated work costs there."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.board import Board
 from scheduler.book import starts_by
-from scheduler.candidates import Shapes, find_free_runners, find_fundable
+from scheduler.candidates import find_free_runners, find_fundable
 from scheduler.ordering import estimate_positions, sum_before
 from scheduler.sums import charged_rows, list_paths
 from scheduler.types import (
@@ -29,7 +29,7 @@ TOO_LARGE, RESERVED, CONTRACT, FUNDABLE, FIRST, CAPPED, UNALLOCATED, UNFUNDED = 
 """What keeps a workload waiting, in the order in which it is asked; the first that holds is told."""
 
 
-def list_waits(board: Board, shapes: Shapes) -> Waits:
+def list_waits(board: Board) -> Waits:
     """One reason for every pending workload that was not started, sorted by workload id."""
     pending = board.facts.pending
     rows = np.flatnonzero(~board.started)
@@ -41,8 +41,7 @@ def list_waits(board: Board, shapes: Shapes) -> Waits:
     kind[free] = UNALLOCATED
     kind[free & _find_capped(board)] = CAPPED
     kind[fundable] = FUNDABLE
-    sizes = np.where(board.facts.schedulable, board.facts.hosts.gpus, 0)
-    kind[~shapes.can_hold(sizes)] = TOO_LARGE
+    kind[~board.line.can_hold(board.floor.sizes)] = TOO_LARGE
     kind[list(board.too_large)] = CONTRACT
     kind[list(board.book.by_row)] = RESERVED
     position = np.zeros(len(kind), dtype=np.int64)
@@ -50,7 +49,7 @@ def list_waits(board: Board, shapes: Shapes) -> Waits:
     for queue, allocated in (((RESERVED, CONTRACT, FUNDABLE), True), ((UNALLOCATED,), False)):
         _count_positions(board, np.flatnonzero(np.isin(kind, queue) & ~board.started), allocated, position, ahead)
     kind[(kind == FUNDABLE) & (position == 1)] = FIRST
-    shared = _share_reasons(board, shapes, kind, rows)
+    shared = _share_reasons(board, kind, rows)
     return Waits(tuple(pending.id[rows].tolist()), shared, tuple(position[rows].tolist()), tuple(ahead[rows].tolist()))
 
 
@@ -128,7 +127,7 @@ def _author_keys(board: Board, rows: IntArray, charge: IntArray, order: tuple[st
 # ---------------------------------------------------------------- reasons
 
 
-def _share_reasons(board: Board, shapes: Shapes, kind: IntArray, rows: IntArray) -> tuple[Reason, ...]:
+def _share_reasons(board: Board, kind: IntArray, rows: IntArray) -> tuple[Reason, ...]:
     """A reason for each row; like cases are worked out once."""
     words = _Words(board)
     makers: dict[int, Callable[[int], Reason]] = {
@@ -141,7 +140,7 @@ def _share_reasons(board: Board, shapes: Shapes, kind: IntArray, rows: IntArray)
         UNALLOCATED: words.unallocated,
         UNFUNDED: words.unfunded,
     }
-    case = _name_cases(board, shapes, kind)[rows]
+    case = _name_cases(board, kind)[rows]
     _, firsts, which = np.unique(case, return_index=True, return_inverse=True)
     made = np.empty(len(firsts), dtype=object)
     for number, row in enumerate(rows[firsts].tolist()):
@@ -149,7 +148,7 @@ def _share_reasons(board: Board, shapes: Shapes, kind: IntArray, rows: IntArray)
     return tuple(made[which].tolist())
 
 
-def _name_cases(board: Board, shapes: Shapes, kind: IntArray) -> IntArray:
+def _name_cases(board: Board, kind: IntArray) -> IntArray:
     """A number for all that a row's reason depends on: its kind, and of project and size what matters.
 
     A spent or missing budget is the same for all work of a project; what stands against a burst
@@ -159,7 +158,7 @@ def _name_cases(board: Board, shapes: Shapes, kind: IntArray) -> IntArray:
     sizes = (pending.replicas * pending.gpus_per_replica) << 32 | pending.min_runtime_seconds
     _, size = np.unique(sizes, return_inverse=True)
     sized = board.limits().balance[pending.project] | (pending.min_runtime_seconds == 0)
-    detail = np.where(kind == TOO_LARGE, shapes.number, 0)
+    detail = np.where(kind == TOO_LARGE, board.line.shape, 0)
     detail = np.where(kind == RESERVED, np.arange(len(size)), detail)
     longest = np.zeros(len(size), dtype=np.int64)
     longest[list(board.too_large)] = list(board.too_large.values())

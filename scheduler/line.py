@@ -1,0 +1,97 @@
+"""What never changes about a workload while it waits, worked out once: by row of Pending.
+
+The tests of `candidates.py` read these columns in each decision; a kept state adds the rows that are new.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.tally import Tally
+from scheduler.types import BoolArray, IntArray, Pending, Policy
+
+Columns = dict[str, "IntArray | BoolArray"]
+
+
+FEW = 8
+"""Rows that are sooner numbered one by one."""
+
+
+class Line:
+    """Columns beside those of Pending, in the same order.
+
+    `gpus`: in total. `charge`: its minimum runtime in GPU-seconds. `funds`: it asks for a minimum runtime.
+    `short`: small, short and new enough for an express start (R7). `may_idle`: it may run unallocated (R6,
+    R7); minimum runtime 0 always does, resumable or not. `shape`: the place of its (replicas, GPUs per
+    replica) in `shapes`.
+    """
+
+    gpus: IntArray
+    charge: IntArray
+    funds: BoolArray
+    short: BoolArray
+    may_idle: BoolArray
+    shape: IntArray
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.shapes: list[tuple[int, int]] = []
+        self._numbers: dict[int, int] = {}  # by packed shape: its place
+        self._room = 0
+        self._columns: Columns = {}
+        self.count = 0
+
+    @classmethod
+    def of(cls, pending: Pending, policy: Policy) -> Line:
+        """The columns of all rows."""
+        line = cls(policy)
+        line.extend(pending)
+        return line
+
+    def extend(self, pending: Pending) -> None:
+        """The rows that have come since."""
+        old, self.count = self.count, len(pending.id)
+        if self._columns and old == self.count:
+            return
+        more = self._work_out(pending, slice(old, self.count))
+        if self.count > self._room or not old:
+            self._room = 2 * self.count if old else self.count
+            spare = self._room - old
+            for name, column in more.items():
+                kept = getattr(self, name) if old else column[:0]
+                self._columns[name] = np.concatenate([kept, np.zeros(spare, dtype=column.dtype)])
+        for name, column in more.items():
+            self._columns[name][old : self.count] = column
+            setattr(self, name, self._columns[name][: self.count])
+
+    def _work_out(self, pending: Pending, rows: slice) -> Columns:
+        policy, replicas, each = self._policy, pending.replicas[rows], pending.gpus_per_replica[rows]
+        seconds = pending.min_runtime_seconds[rows]
+        gpus, funds = replicas * each, seconds > 0
+        small = (gpus <= policy.express_gpus) & (seconds <= policy.express_seconds)
+        return {
+            "gpus": gpus,
+            "charge": gpus * seconds,
+            "funds": funds,
+            "short": small & funds & pending.first_start[rows],
+            "may_idle": ~funds | (pending.resumable[rows] & pending.allow_unallocated[rows]),
+            "shape": self._number((replicas << 21) | each),
+        }
+
+    def _number(self, packed: IntArray) -> IntArray:
+        if len(packed) <= FEW:
+            return np.array([self._place(name) for name in packed.tolist()], dtype=np.int64)
+        names, which = np.unique(packed, return_inverse=True)
+        return np.array([self._place(name) for name in names.tolist()], dtype=np.int64)[which]
+
+    def _place(self, packed: int) -> int:
+        place = self._numbers.get(packed)
+        if place is None:
+            place = self._numbers[packed] = len(self.shapes)
+            self.shapes.append((packed >> 21, packed & ((1 << 21) - 1)))
+        return place
+
+    def can_hold(self, tally: Tally) -> BoolArray:
+        """For every row: whether hosts of that tally could hold its gang."""
+        fits = np.array([tally.count_slots(gpus) >= replicas for replicas, gpus in self.shapes], dtype=bool)
+        return fits[self.shape] if len(fits) else np.zeros(self.count, dtype=bool)

@@ -1,0 +1,37 @@
+"""How many hosts have how many GPUs: what gangs they could hold, without looking at each host."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+
+class Tally:
+    """Hosts counted by their number of GPUs, of some kind."""
+
+    def __init__(self, gpus: Iterable[int] = ()) -> None:
+        self._hosts = Counter(gpus)
+        self._slots: dict[int, int] = {}
+
+    def move(self, old: int, new: int) -> None:
+        """One host has another number now."""
+        hosts = self._hosts
+        if hosts[old] == 1:
+            del hosts[old]
+        else:
+            hosts[old] -= 1
+        hosts[new] += 1
+        self._slots.clear()
+
+    def count_slots(self, gpus: int) -> int:
+        """Replicas of so many GPUs each that fit on all hosts together."""
+        known = self._slots.get(gpus)
+        if known is None:
+            known = self._slots[gpus] = sum(
+                size // gpus * count for size, count in self._hosts.items() if size >= gpus
+            )
+        return known
+
+    def largest(self) -> int:
+        """The most GPUs of one host."""
+        return max(self._hosts, default=0)
