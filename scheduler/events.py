@@ -122,7 +122,7 @@ def run(state: State, attempt: int) -> None:
 def checkpoint(state: State, attempt: int) -> None:
     """The attempt reports that it saved its progress, now."""
     row = state.attempts.find("id", attempt)
-    state.attempts["last_checkpoint_at"][row] = state.now
+    state.attempts.columns["last_checkpoint_at"][row] = state.now
     if state.ground is not None:
         state.ground.saved(row)
 
@@ -168,12 +168,13 @@ def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = Fal
     index = state.attempts.find("id", attempt)
     row = state.attempts.row(index)
     change_standing(state, index, Standing.STOPPING, state.now)
-    if (state.attempts["taker"] == attempt).any() or row["id"] in state.takings:
+    took = attempt in state.takings
+    if took:
         ended = {"author": row["author"], "running_at": row["running_at"], "ended_at": state.now}
         state.takers.add({**ended, "contract_seconds": row["contract_seconds"], "cancelled": cancelled})
         if state.ground is not None:
             state.ground.count_taker(row["author"], row["running_at"], row["contract_seconds"], cancelled)
-    for victim in np.flatnonzero(state.attempts["taker"] == attempt).tolist():
+    for victim in np.flatnonzero(state.attempts["taker"] == attempt).tolist() if took else ():
         state.attempts["taker"][victim] = NEVER
         _turn(state, victim)
     state.takings.discard(attempt)
@@ -227,12 +228,17 @@ def _close_segment(state: State, row: Mapping[str, int], at: int) -> None:
     )
 
 
-def apply(state: State, decision: Decision) -> None:
-    """Carry out every action of a decision, in its order, at the state's present moment."""
+def apply(state: State, decision: Decision, runs_at_once: bool = False) -> None:
+    """Carry out every action of a decision, in its order, at the state's present moment.
+
+    `runs_at_once`: what gets its GPUs runs in the same second, as in a simulation.
+    """
     started: dict[int, int] = {}
     for action in decision.actions:
         if isinstance(action, Start):
-            started[action.workload] = _start(state, action, decision.policy)
+            started[action.workload] = _start(state, action, decision.policy, runs_at_once)
+        elif isinstance(action, Begin):
+            _begin(state, action, runs_at_once)
         else:
             _apply_one(state, action, decision.policy)
     _link_victims(state, decision, started)
@@ -251,10 +257,6 @@ def _apply_one(state: State, action: Action, policy: Policy) -> None:
             end(state, attempt, requeue=True)
         case GiveUp(attempt=attempt):
             stop(state, attempt, policy.grace_allocated_seconds)
-        case Begin(attempt=attempt):
-            index = attempts.find("id", attempt)
-            attempts["segments_at"][index] = attempts["segment_at"][index] = state.now
-            _turn(state, index)
         case Mature(attempt=attempt, at=at):
             index = attempts.find("id", attempt)
             change_standing(state, index, Standing.FUNDED, at)
@@ -277,7 +279,16 @@ def _keep(state: State, action: Reserve | Release | Shift) -> None:
             shift(state, action)
 
 
-def _start(state: State, action: Start, policy: Policy) -> int:
+def _begin(state: State, action: Begin, runs_at_once: bool) -> None:
+    """A held attempt gets its GPUs."""
+    index, columns = state.attempts.find("id", action.attempt), state.attempts.columns
+    columns["segments_at"][index] = columns["segment_at"][index] = state.now
+    if runs_at_once:
+        columns["running_at"][index] = state.now
+    _turn(state, index)
+
+
+def _start(state: State, action: Start, policy: Policy, runs_at_once: bool) -> int:
     """The attempt that it becomes."""
     pending = state.pending.find("id", action.workload)
     row = state.pending.row(pending)
@@ -299,7 +310,7 @@ def _start(state: State, action: Start, policy: Policy) -> int:
             "decided_at": state.now,
             "segments_at": at,
             "segment_at": at,
-            "running_at": NEVER,
+            "running_at": at if runs_at_once else NEVER,
             "stopping_at": NEVER,
             "grace_seconds": 0,
             "standing": action.standing,

@@ -60,6 +60,7 @@ class Ground:
         self.tree: Tree | None = None
         self._dirty: set[int] = set()  # attempts, by row, that are not as the board has them
         self._dirty_hosts: set[int] = set()
+        self._saved: set[int] = set()  # attempts, by row, that would lose less now
         self._rebook = True
         self._quotas_at = 0
         self._steps = 0  # of capacity, in the history
@@ -110,7 +111,7 @@ class Ground:
 
     def saved(self, row: int) -> None:
         """An attempt has saved its progress: it would lose less now; who can start is the same."""
-        self._dirty.add(row)
+        self._saved.add(row)
 
     def turn(self, row: int, gone: bool = False) -> None:
         """Something changed about an attempt; or it is over."""
@@ -304,6 +305,7 @@ class Ground:
             self.state.attempts.find("id", action.attempt) for action in facts.actions if isinstance(action, Mature)
         }
         self._dirty_hosts = set()
+        self._saved.clear()
         self._rebook = True
         return board
 
@@ -356,6 +358,10 @@ class Ground:
                 pool.remove(row)
             if int(standing[row]) in (UNALLOCATED, FUNDED):
                 pool.add(board.make_victim(row))
+        for row in self._saved - rows:
+            if row in pool.victims:
+                pool.renew(board.make_victim(row))
+        self._saved.clear()
         pool.touched.clear()
         self._dirty = matured
 

@@ -177,6 +177,12 @@ class Pool:
                 self.floor.change(host, takeable=-gpus)
         return victim
 
+    def renew(self, victim: Victim) -> None:
+        """It has saved its progress: only what it would lose is another."""
+        self.victims[victim.attempt] = victim
+        for host, _ in self.list_places(victim):
+            self.touch(host)
+
     def _add_below(self, node: int, victim: Victim) -> None:
         below = self.funded_below.setdefault(node, set())
         if not below:

@@ -218,7 +218,7 @@ class Budgets:
             self.level_from = max(self.level_from, passed[-1] + self.policy.lookback_seconds)
         first = self.state.next_attempt
         self.lapse_bound = self.state.find_lapse_bound()
-        events.apply(self.state, decision)
+        events.apply(self.state, decision, runs_at_once=True)
         self._learn(decision, first)
 
     def quiet_until(self) -> int:
@@ -248,7 +248,6 @@ class Budgets:
                     loop.signal(loop.attempts[number], grace)
                 case Begin(attempt=number):
                     loop.begin(loop.attempts[number])
-                    events.run(self.state, number)
                 case Mature() | Lapse() | Return():
                     self._turn(action)
                 case GiveUp(attempt=number, requeue=True):
@@ -276,5 +275,3 @@ class Budgets:
         self.loop.assign(attempt, action.standing, victims)
         if action.standing == Standing.UNALLOCATED and work.min_runtime > 0:
             self.returnable.add(number)
-        if attempt.began_at != NEVER:
-            events.run(self.state, number)

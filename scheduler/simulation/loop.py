@@ -35,6 +35,7 @@ class Loop(Life):
         self.unusable = 0
         self._level: tuple[int, ...] = ()
         self._last_pass = -1
+        self._due = 0  # the next pass of the grid, as of the last look
 
     # ------------------------------------------------ time
 
@@ -63,8 +64,8 @@ class Loop(Life):
         at = self.source.next_at()
         if self.events and self.events[0][0] < at:
             at = self.events[0][0]
-        due = self._next_pass()
-        return due if due < at else at
+        self._due = self._next_pass()
+        return min(self._due, at)
 
     def _next_pass(self) -> int:
         """The next point of the grid at which a pass is due; FOREVER: none until something happens."""
@@ -92,7 +93,7 @@ class Loop(Life):
     def _is_due(self, at: int, submitted: bool, ended: bool) -> bool:
         if self.decider.at_every_event:
             return submitted or ended
-        return submitted or at >= self._next_pass()
+        return submitted or at >= (self._next_pass() if ended else self._due)
 
     def _pass(self, at: int) -> None:
         self.grid_passes += at % self.setup.pass_interval_seconds == 0
