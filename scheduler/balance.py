@@ -200,9 +200,15 @@ class Capacity:
         self.seconds = self._history.open_until(window.now) - self._history.open_until(window.since)
         self.gpus_now = self._history.gpus_at(window.now)
 
+        self._until: dict[int, int] = {}  # GPU-seconds before a moment: the steps of budgets are few
+
     def between(self, low: int, high: int) -> int:
         """GPU-seconds in [low, high], inside the window."""
-        return self._history.until(high) - self._history.until(low)
+        known = self._until
+        for moment in (low, high):
+            if moment not in known:
+                known[moment] = self._history.until(moment)
+        return known[high] - known[low]
 
     def cut_pieces(self) -> list[Piece]:
         """The schedulable GPUs as (from, to, GPUs) over the window."""

@@ -25,22 +25,29 @@ def find_express(board: Board) -> BoolArray:
 
 def find_fundable(board: Board) -> BoolArray:
     """R7: pending workloads that could be charged to their budget now."""
-    line, project, limits = board.line, board.facts.pending.project, board.limits()
+    line, project = board.line, board.facts.pending.project
+    asks = line.funds & ~board.started
+    if not asks.any():
+        return asks
+    limits = board.limits()
     room = (line.charge <= limits.contract[project]) & (line.gpus <= limits.burst[project])
-    fundable = limits.balance[project] & line.funds & room
+    fundable = limits.balance[project] & room
     if board.book.by_row:
         fundable |= find_booked(board)
-    return np.asarray(fundable & ~board.started)
+    return np.asarray(fundable & asks)
 
 
 def find_heads(board: Board) -> BoolArray:
     """R7, R12: as `find_fundable`, but room under a burst cap may lack for now; without a reservation yet."""
-    line, project, limits = board.line, board.facts.pending.project, board.limits()
-    room = (line.charge <= limits.contract[project]) & (line.gpus <= limits.cap[project])
-    heads = limits.balance[project] & line.funds & room & ~board.started
+    line, project = board.line, board.facts.pending.project
+    asks = line.funds & ~board.started
     if board.book.by_row:
-        heads &= ~find_booked(board)
-    return np.asarray(heads)
+        asks &= ~find_booked(board)
+    if not asks.any():
+        return asks
+    limits = board.limits()
+    room = (line.charge <= limits.contract[project]) & (line.gpus <= limits.cap[project])
+    return np.asarray(limits.balance[project] & room & asks)
 
 
 def find_free_runners(board: Board) -> BoolArray:

@@ -7,8 +7,6 @@ that was applied and is taken again at the same instant is empty.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
@@ -30,23 +28,14 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
 
     Without `waits`, as a simulation asks, neither reasons to wait nor balances are told.
     """
-    with uncollected():
-        return _decide(state, policy, waits)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """No garbage collection meanwhile: a decision makes no cycles, and looking for some took a fifth of its time.
-
-    What it has made is then put among the old at once, so that it isn't gone through as new.
-    """
+    # No garbage collection meanwhile: a decision makes no cycles, and looking for some took a fifth of its time.
     was = gc.isenabled()
     gc.disable()
     try:
-        yield
+        return _decide(state, policy, waits)
     finally:
         if was:
-            if not gc.get_freeze_count():
+            if not gc.get_freeze_count():  # what was made is put among the old at once: it isn't gone through as new
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -201,7 +201,7 @@ class Ground:
 
     def _must_restart(self, policy: Policy) -> bool:
         state = self.state
-        if self.tree is None or policy.half_life_seconds is not None or policy != self.policy:
+        if self.tree is None or policy.half_life_seconds is not None or (policy is not self.policy and policy != self.policy):
             return True
         known = (id(state.projects), id(state.shares))
         return self._sources != known or state.now < self.ledgers.meters[0].now or state.now >= self._known_until

@@ -115,7 +115,8 @@ class Walk:
         self._leaves = {tree.leaf_of[project]: leaf for project, leaf in leaves.items()}
         self._heaps: dict[int, list[tuple[Key, int, int, int]]] = {}
         self._entry: dict[int, tuple[Key, int, int, int]] = {}
-        for node in reversed(tree.top_down):
+        above = {node for project in leaves for node in tree.path_of[project]}
+        for node in sorted(above, key=tree.depth.__getitem__, reverse=True):
             self._offer(node)
 
     def head(self) -> int | None:

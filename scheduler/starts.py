@@ -238,14 +238,15 @@ class FreeTrial(Trial):
         """As every walk, until no size that is left fits on what is free."""
         free = self.board.floor.tallies[FREE]
         shapes = {self.shape(item) for item in range(len(self.items))}
-        while (item := self.walk.head()) is not None:
+        walk = self.lay_out_walk()
+        while (item := walk.head()) is not None:
             self.try_item(item)
             for replicas, gpus in shapes - self.hopeless:
                 if free.count_slots(gpus) < replicas:
                     self.hopeless.add((replicas, gpus))
             if self.hopeless >= shapes:
                 return
-            self.walk.drop(item, self.is_hopeless)
+            walk.drop(item, self.is_hopeless)
 
     def find_way(self, item: int) -> Plan | None:
         """Free GPUs or nothing: unallocated starts preempt nothing (R9)."""
