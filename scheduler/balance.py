@@ -204,11 +204,14 @@ class Capacity:
 
     def between(self, low: int, high: int) -> int:
         """GPU-seconds in [low, high], inside the window."""
-        known = self._until
-        for moment in (low, high):
-            if moment not in known:
-                known[moment] = self._history.until(moment)
-        return known[high] - known[low]
+        return self.until(high) - self.until(low)
+
+    def until(self, moment: int) -> int:
+        """GPU-seconds before a moment."""
+        known = self._until.get(moment)
+        if known is None:
+            known = self._until[moment] = self._history.until(moment)
+        return known
 
     def cut_pieces(self) -> list[Piece]:
         """The schedulable GPUs as (from, to, GPUs) over the window."""
@@ -248,9 +251,14 @@ def _find_quota(steps: Sequence[Step], present: int, scale: int, capacity: Capac
         return _present_quota(present, scale, capacity)
     if window.half_life is not None:
         return _weigh_quota(clip_steps(steps, window), scale, capacity), 1
-    total = 0
-    for low, high, value in clip_steps(steps, window):
-        total += value * capacity.between(low, high)
+    since, later, total = capacity.until(window.since), capacity.until(window.now), 0
+    for at, value in reversed(steps):
+        if at < window.now:
+            before = capacity.until(at) if at > window.since else since
+            total += value * (later - before)
+            later = before
+            if at <= window.since:
+                break
     return total * window.seconds, scale * capacity.seconds
 
 

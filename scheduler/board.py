@@ -59,6 +59,7 @@ class Board:
     returned: set[int] = field(default_factory=set)  # attempts, by index, that return in this decision
     fresh: list[tuple[int, Placement, Standing, bool]] = field(default_factory=list)  # row, hosts, standing, takes
     unsure: bool = False  # what was not tried, or only not at this instant, might do something a second later
+    saved: set[int] = field(default_factory=set)  # attempts that would lose less than the pool knows
     tells: bool = True  # reasons to wait are asked for
     turns: int = 0  # starts and returns so far
     made: list[Kept] = field(default_factory=list)  # reservations of this decision
@@ -134,6 +135,13 @@ class Board:
         since = max(since, int(attempts.last_checkpoint_at[attempt])) if since != NEVER else NEVER
         gpus, places = int(facts.attempt_gpus[attempt]), facts.places[attempt]
         return Victim(attempt, project, priority, lapsed, gpus, since, self.pool.clock, places, path, funded)
+
+    def renew_saved(self) -> None:
+        """Before anybody asks what an attempt would lose: what has saved its progress meanwhile loses less."""
+        for attempt in self.saved:
+            if attempt in self.pool.victims:
+                self.pool.renew(self.make_victim(attempt))
+        self.saved.clear()
 
     def ends_at(self, contract_seconds: int, taking: bool = False) -> int:
         """R12: by when a start now has surely run its minimum: a minute to start, the grace time if it takes."""

@@ -167,7 +167,8 @@ def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = Fal
     """The attempt is over and occupies nothing; `requeue` puts its workload back (R11)."""
     index = state.attempts.find("id", attempt)
     row = state.attempts.row(index)
-    change_standing(state, index, Standing.STOPPING, state.now)
+    if row["segment_at"] != NEVER:
+        _close_segment(state, row, max(state.now, row["segment_at"]))
     took = attempt in state.takings
     if took:
         ended = {"author": row["author"], "running_at": row["running_at"], "ended_at": state.now}

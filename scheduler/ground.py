@@ -306,6 +306,7 @@ class Ground:
         }
         self._dirty_hosts = set()
         self._saved.clear()
+        board.saved = self._saved
         self._rebook = True
         return board
 
@@ -358,10 +359,6 @@ class Ground:
                 pool.remove(row)
             if int(standing[row]) in (UNALLOCATED, FUNDED):
                 pool.add(board.make_victim(row))
-        for row in self._saved - rows:
-            if row in pool.victims:
-                pool.renew(board.make_victim(row))
-        self._saved.clear()
         pool.touched.clear()
         self._dirty = matured
 

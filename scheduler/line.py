@@ -13,10 +13,6 @@ from scheduler.types import BoolArray, IntArray, Pending, Policy
 Columns = dict[str, "IntArray | BoolArray"]
 
 
-FEW = 8
-"""Rows that are sooner numbered one by one."""
-
-
 class Line:
     """Columns beside those of Pending, in the same order.
 
@@ -37,7 +33,6 @@ class Line:
         self._policy = policy
         self.shapes: list[tuple[int, int]] = []
         self._numbers: dict[int, int] = {}  # by packed shape: its place
-        self._room = 0
         self._columns: Columns = {}
         self.count = 0
 
@@ -53,16 +48,29 @@ class Line:
         old, self.count = self.count, len(pending.id)
         if self._columns and old == self.count:
             return
-        more = self._work_out(pending, slice(old, self.count))
-        if self.count > self._room or not old:
-            self._room = 2 * self.count if old else self.count
-            spare = self._room - old
+        if not self._columns or self.count > len(self._columns["gpus"]):
+            more = self._work_out(pending, slice(old, self.count))
             for name, column in more.items():
-                kept = getattr(self, name) if old else column[:0]
-                self._columns[name] = np.concatenate([kept, np.zeros(spare, dtype=column.dtype)])
-        for name, column in more.items():
-            self._columns[name][old : self.count] = column
-            setattr(self, name, self._columns[name][: self.count])
+                kept = self._columns[name][:old] if old else column[:0]
+                self._columns[name] = np.concatenate([kept, column, np.zeros(self.count if old else 0, dtype=column.dtype)])
+        else:
+            for row in range(old, self.count):
+                self._add(pending, row)
+        for name, column in self._columns.items():
+            setattr(self, name, column[: self.count])
+
+    def _add(self, pending: Pending, row: int) -> None:
+        """One row, as `_work_out` does many."""
+        policy, columns = self._policy, self._columns
+        replicas, each = pending.replicas.item(row), pending.gpus_per_replica.item(row)
+        seconds, gpus = pending.min_runtime_seconds.item(row), replicas * each
+        small = gpus <= policy.express_gpus and 0 < seconds <= policy.express_seconds
+        columns["gpus"][row] = gpus
+        columns["charge"][row] = gpus * seconds
+        columns["funds"][row] = seconds > 0
+        columns["short"][row] = small and pending.first_start[row]
+        columns["may_idle"][row] = seconds == 0 or (pending.resumable[row] and pending.allow_unallocated[row])
+        columns["shape"][row] = self._place((replicas << 21) | each)
 
     def _work_out(self, pending: Pending, rows: slice) -> Columns:
         policy, replicas, each = self._policy, pending.replicas[rows], pending.gpus_per_replica[rows]
@@ -79,8 +87,6 @@ class Line:
         }
 
     def _number(self, packed: IntArray) -> IntArray:
-        if len(packed) <= FEW:
-            return np.array([self._place(name) for name in packed.tolist()], dtype=np.int64)
         names, which = np.unique(packed, return_inverse=True)
         return np.array([self._place(name) for name in names.tolist()], dtype=np.int64)[which]
 

@@ -41,8 +41,8 @@ def group_items(items: Items, order: Sequence[str]) -> dict[int, list[list[int]]
 
     Where authors' usage doesn't count they are one queue.
     """
-    if not len(items):
-        return {}
+    if len(items) <= 1:
+        return {project: [[0]] for project in items.project}
     project = np.array(items.project)
     columns = [np.array(items.workload), np.array(items.first_submit_at)]
     for key in reversed(order):

@@ -149,6 +149,7 @@ class Trial:
         terms = (replicas, gpus, (board.pool.name_terms(asker), zones))
         if terms in self.blocked:
             return None
+        board.renew_saved()
         plan = board.pool.find_plan(asker, board.pool.judge(asker), board.book.list_closed(zones))
         if plan is None:
             self.blocked.add(terms)

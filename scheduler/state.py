@@ -90,11 +90,12 @@ class Table:
     def add(self, row: Mapping[str, int | bool]) -> int:
         """Append one row, every column named; where it stands."""
         self._view = None
-        if self.count == len(next(iter(self.columns.values()))):
+        at = self.count
+        if at == len(next(iter(self.columns.values()))):
             for name, column in self.columns.items():
-                self.columns[name] = np.concatenate([column, np.zeros(max(self.count, 16), dtype=column.dtype)])
+                self.columns[name] = np.concatenate([column, np.zeros(max(at, 16), dtype=column.dtype)])
         for name, column in self.columns.items():
-            column[self.count] = row[name]
+            column[at] = row[name]
         if self.row_of is not None:
             self.row_of[int(row["id"])] = self.count
         self.count += 1
@@ -111,7 +112,7 @@ class Table:
 
     def row(self, index: int) -> dict[str, int]:
         """One row as plain numbers."""
-        return {name: int(column[index]) for name, column in self.columns.items()}
+        return {name: column.item(index) for name, column in self.columns.items()}
 
     def remove(self, rows: Iterable[int]) -> None:
         """Drop rows by position."""
@@ -181,8 +182,8 @@ class State:
         ids = self.hosts["id"]
         if (ids[1:] < ids[:-1]).any():
             raise SnapshotRefused("a state that is kept must have its hosts in order of their ids")
-        self.attempts.steady()
-        self.pending.steady()
+        for table in (self.attempts, self.pending, self.hosts):
+            table.steady()
         self.ground = Ground(self)
         return self
 
