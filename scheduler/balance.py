@@ -222,9 +222,7 @@ Quota = tuple[int, int]
 """A quota as an exact fraction of GPU-seconds: (numerator, denominator above 0)."""
 
 
-def compute_quotas(
-    tree: Tree, capacity: Capacity, policy: Policy, present: Sequence[int] | None = None
-) -> list[Quota]:
+def compute_quotas(tree: Tree, capacity: Capacity, policy: Policy, present: Sequence[int] | None = None) -> list[Quota]:
     """R2's Q of every node: (sum over the window of share x schedulable GPUs) x W / T.
 
     W is the weight of the whole window, T that of the time in it with a schedulable GPU;

@@ -194,7 +194,7 @@ def lay_out(
         author_usage=sums.author_usage,
         share_order=prepare_order(tree, funds.shares),
         floor=floor,
-        pool=Pool(floor, int(line.gpus.max(initial=0)), tree.parent, Clock(facts.now, policy.lost_cap_seconds)),
+        pool=Pool(floor, line.largest_gpus, tree.parent, Clock(facts.now, policy.lost_cap_seconds)),
         book=Book(floor, funds, policy),
         started=np.zeros(len(facts.pending.id), dtype=bool) if started is None else started,
         banned=list_bans(snapshot.takers, policy).find_banned(facts.now),

@@ -38,22 +38,17 @@ class Funds:
     asked: set[tuple[int, int]] = field(default_factory=set)  # (node, charge) that were compared with their siblings
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
-    even: bool = False  # see set_quotas
+    weights: list[int] = field(default_factory=list)  # what the order of siblings was prepared from
 
-    def set_limits(self, now: int, policy: Policy, even: bool = False) -> None:
-        """All limits, for the shares and caps of that moment; `even`: as in `set_quotas`."""
+    def set_limits(self, now: int, policy: Policy) -> None:
+        """All limits, for the shares and caps of that moment."""
         self.shares = list_present_shares(self.tree, now)
         self.reserved = self.reserved or [0] * len(self.quotas)
         self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
-        self.even = False
-        self.set_quotas(self.quotas, policy, even)
+        self.set_quotas(self.quotas, policy)
 
-    def set_quotas(self, quotas: list[Quota], policy: Policy, even: bool) -> None:
-        """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away.
-
-        `even`: the quotas are the present shares of one number of GPU-seconds, so that the order of
-        siblings stays what it was if it was so before.
-        """
+    def set_quotas(self, quotas: list[Quota], policy: Policy) -> None:
+        """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
         self.quotas = quotas
         self.told.clear()
         back = PPM - policy.return_margin_ppm
@@ -71,10 +66,11 @@ class Funds:
                 )
         columns = (list(column) for column in zip(*limits, strict=True))
         self.positive_limit, self.return_limit, self.contract_limit, self.express_limit = columns
-        if not (even and self.even and never == self.never):
-            weights = [0 if none else top for none, (top, _) in zip(never, quotas, strict=True)]
+        self.never = never
+        weights = [0 if none else top for none, (top, _) in zip(never, quotas, strict=True)]
+        if not _are_in_proportion(weights, self.weights):
             self.order_unit, self.order_weight = prepare_order(self.tree, weights)
-        self.never, self.even = never, even
+        self.weights = weights
         self.recount()
 
     def recount(self) -> None:
@@ -203,6 +199,14 @@ class Funds:
             known = (top - self.usage[node] * bottom) * PPM // top
             self.told[node] = self.usage[node], known
         return known
+
+
+def _are_in_proportion(new: Sequence[int], old: Sequence[int]) -> bool:
+    """Whether one factor turns all old weights into the new ones: they order siblings alike."""
+    scale, known = sum(new), sum(old)
+    if len(new) != len(old) or not known:
+        return False
+    return all(one * known == other * scale for one, other in zip(new, old, strict=True))
 
 
 NEAR = 1e-9

@@ -28,13 +28,7 @@ from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Claim, Le
 from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, find_rest, list_drifts
 from scheduler.sums import count_sums
-from scheduler.types import (
-    NEVER,
-    Begin,
-    Mature,
-    Policy,
-    Snapshot,
-)
+from scheduler.types import NEVER, Begin, Mature, Policy, Snapshot
 
 if TYPE_CHECKING:
     from scheduler.state import State
@@ -201,7 +195,9 @@ class Ground:
 
     def _must_restart(self, policy: Policy) -> bool:
         state = self.state
-        if self.tree is None or policy.half_life_seconds is not None or (policy is not self.policy and policy != self.policy):
+        if self.tree is None or policy.half_life_seconds is not None:
+            return True
+        if policy is not self.policy and policy != self.policy:
             return True
         known = (id(state.projects), id(state.shares))
         return self._sources != known or state.now < self.ledgers.meters[0].now or state.now >= self._known_until
@@ -322,8 +318,7 @@ class Ground:
             funds.recount()
         else:
             capacity = Capacity(self._know_history(), board.window)
-            even = capacity.seconds > 0 and not has_changed(board.tree, board.window)
-            funds.set_quotas(compute_quotas(board.tree, capacity, self.policy, funds.shares), self.policy, even)
+            funds.set_quotas(compute_quotas(board.tree, capacity, self.policy, funds.shares), self.policy)
         board.restart(self._over[: len(facts.pending.id)].copy(), self._bans.find_banned(self.state.now))
         self._clear_pool(board)
         self._clear_floor(board)
@@ -349,7 +344,7 @@ class Ground:
         pool, standing = board.pool, board.facts.standing
         pool.clock.now = self.state.now
         pool.forget()
-        pool.tables.largest_gpus = max(pool.tables.largest_gpus, int(board.line.gpus.max(initial=0)))
+        pool.tables.largest_gpus = max(pool.tables.largest_gpus, board.line.largest_gpus)
         matured = {
             self.state.attempts.find("id", action.attempt) for action in board.actions if isinstance(action, Mature)
         }

@@ -34,6 +34,7 @@ class Line:
         self.shapes: list[tuple[int, int]] = []
         self._numbers: dict[int, int] = {}  # by packed shape: its place
         self._columns: Columns = {}
+        self.largest_gpus = 0  # that anybody asked for in total
         self.count = 0
 
     @classmethod
@@ -50,9 +51,12 @@ class Line:
             return
         if not self._columns or self.count > len(self._columns["gpus"]):
             more = self._work_out(pending, slice(old, self.count))
+            self.largest_gpus = max(self.largest_gpus, int(more["gpus"].max(initial=0)))
             for name, column in more.items():
                 kept = self._columns[name][:old] if old else column[:0]
-                self._columns[name] = np.concatenate([kept, column, np.zeros(self.count if old else 0, dtype=column.dtype)])
+                self._columns[name] = np.concatenate(
+                    [kept, column, np.zeros(self.count if old else 0, dtype=column.dtype)]
+                )
         else:
             for row in range(old, self.count):
                 self._add(pending, row)
@@ -65,6 +69,7 @@ class Line:
         replicas, each = pending.replicas.item(row), pending.gpus_per_replica.item(row)
         seconds, gpus = pending.min_runtime_seconds.item(row), replicas * each
         small = gpus <= policy.express_gpus and 0 < seconds <= policy.express_seconds
+        self.largest_gpus = max(self.largest_gpus, gpus)
         columns["gpus"][row] = gpus
         columns["charge"][row] = gpus * seconds
         columns["funds"][row] = seconds > 0

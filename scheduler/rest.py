@@ -85,7 +85,11 @@ def _rest_of_returns(board: Board, drift: list[Drift]) -> int:
     rows = rows[attempts.contract_seconds[rows] > 0]
     if not len(rows):
         return FOREVER
-    gpus, room, began = board.facts.attempt_gpus[rows], limits.contract[attempts.project[rows]], attempts.running_at[rows]
+    gpus, room, began = (
+        board.facts.attempt_gpus[rows],
+        limits.contract[attempts.project[rows]],
+        attempts.running_at[rows],
+    )
     served = np.where(began == NEVER, 0, np.maximum(board.now - began, 0))
     over = gpus * np.maximum(attempts.contract_seconds[rows] - served, 0) - room
     matters = (over > 0) & (room >= 0)

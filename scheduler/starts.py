@@ -26,6 +26,7 @@ class Trial:
         self.board, self.items = board, items
         self.blocked: set[tuple[int, int, object]] = set()
         self.failed: dict[tuple[int, ...], int] = {}  # by kind of item: the turn of the board at which one had no way
+        self.full: set[tuple[int, int, tuple[int, ...], int]] = set()  # sizes that no free GPUs hold
         self.hopeless: set[tuple[int, int]] = set()  # sizes that nobody could place, whatever the licence
         self.saving: set[int] = set()  # projects whose head waits without a reservation (R12, policy)
 
@@ -139,9 +140,12 @@ class Trial:
         replicas, gpus = self.shape(item)
         contract = items.contract_seconds[item]
         zones = board.book.list_open(board.ends_at(contract), self.express)
-        place = board.floor.find_place(replicas, gpus, self.kinds, zones)
-        if place is not None:
-            return Plan(place)
+        full = (replicas, gpus, zones, len(board.book.by_zone))  # a reservation that starts opens its hosts
+        if full not in self.full:
+            place = board.floor.find_place(replicas, gpus, self.kinds, zones)
+            if place is not None:
+                return Plan(place)
+            self.full.add(full)
         if items.author[item] in board.banned:
             return None
         asker = self.make_asker(item)

@@ -27,9 +27,7 @@ class Tally:
         """Replicas of so many GPUs each that fit on all hosts together."""
         known = self._slots.get(gpus)
         if known is None:
-            known = self._slots[gpus] = sum(
-                size // gpus * count for size, count in self._hosts.items() if size >= gpus
-            )
+            known = self._slots[gpus] = sum(size // gpus * count for size, count in self._hosts.items() if size >= gpus)
         return known
 
     def largest(self) -> int:
