@@ -75,6 +75,7 @@ class HeadTrial(Trial):
 
     def __init__(self, board: Board, items: Items) -> None:
         self.done: set[int] = set()  # children of the root that are served or have tried enough
+        self.cut: set[int] = set()  # of them: those that have tried enough
         self.tried: dict[int, set[tuple[int, ...]]] = {}
         self.longest: dict[tuple[int, ...], int] = {}  # by name: the longest contract that would do, 0: none
         super().__init__(board, items)
@@ -83,9 +84,29 @@ class HeadTrial(Trial):
     def run(self) -> None:
         """As every walk; then like heads hear alike what would do."""
         super().run()
+        self._look_further()
         for item, row in enumerate(self.items.row):
             if row not in self.board.book.by_row and (longest := self.longest.get(self._name(item))) is not None:
                 self.board.too_large[row] = longest
+
+    def _look_further(self) -> None:
+        """Whether any of the heads that were not tried would find a place, so that a later pass might reserve for it.
+
+        Only a decision that did nothing is asked how long that stays so: then all are looked at,
+        once, instead of making the same decision at every point of the grid.
+        """
+        board, items = self.board, self.items
+        if not self.cut:
+            return
+        board.unsure |= bool(board.turns or board.made)
+        for item in range(len(items)) if not board.unsure else ():
+            branch, name = branch_of(board, items.project[item]), self._name(item)
+            if branch not in self.cut or name in self.tried[branch] or not self.can_pay(item):
+                continue
+            self.tried[branch].add(name)
+            if find_spot(self.timeline, self._make_head(item, items.contract_seconds[item]), items, item) is not None:
+                board.unsure = True
+                return
 
     def is_hopeless(self, item: int) -> bool:
         """Its child of the root is done with, or it is like one that was tried, or can't be funded."""
@@ -129,7 +150,7 @@ class HeadTrial(Trial):
             tried.add(self._name(item))
             if len(tried) >= MOST_TRIES:
                 self.done.add(branch)
-                board.unsure = True
+                self.cut.add(branch)
             return
         if spot.at <= board.now:
             return  # it is held back by a policy, not by want of GPUs

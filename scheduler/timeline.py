@@ -82,6 +82,8 @@ class Timeline:
 
     def find_earliest(self, asker: Asker, claims: IntArray, open_at: IntArray) -> int | None:
         """The first moment at which the whole gang is certain to fit, by bisection; None: never."""
+        if int((self.count_room(NOT_EVER - 1, claims, open_at) // asker.gpus).sum()) < asker.replicas:
+            return None
         moments = np.maximum(claims, open_at[self.holds.host])
         moments = np.unique(np.concatenate([moments, open_at]))
         moments = moments[moments < NOT_EVER]
