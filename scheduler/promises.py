@@ -39,7 +39,8 @@ def list_kept_licences(snapshot: Snapshot) -> dict[int, set[int]]:
         named = np.isin(attempts.workload, list(booking.takings))
         on_hosts = np.zeros(len(attempts.id), dtype=bool)
         on_hosts[sits.attempt[np.isin(sits.host, list(booking.places))]] = True
-        since = on_hosts & (attempts.decided_at >= booking.made_at)
+        over = (attempts.running_at != NEVER) & (attempts.running_at + attempts.contract_seconds <= snapshot.now)
+        since = on_hosts & over & (attempts.decided_at >= booking.made_at)
         kept[booking.workload] = set(attempts.id[named | since].tolist())
     return kept
 

@@ -110,8 +110,9 @@ class HeadTrial(Trial):
 
     def is_hopeless(self, item: int) -> bool:
         """Its child of the root is done with, or it is like one that was tried, or can't be funded."""
-        branch = branch_of(self.board, self.items.project[item])
-        if branch in self.done or self._name(item) in self.tried.get(branch, ()):
+        project = self.items.project[item]
+        branch = branch_of(self.board, project)
+        if branch in self.done or project in self.saving or self._name(item) in self.tried.get(branch, ()):
             return True
         return not self.can_pay(item)
 
@@ -146,6 +147,8 @@ class HeadTrial(Trial):
             capped = any(board.funds.find_lack(node, items.gpus[item], NOT_EVER) for node in path)
             if board.tells and not capped and self._would_do(item, items.contract_seconds[item], leading=True):
                 self.longest[self._name(item)] = self.find_longest(item)
+            if board.policy.save_for_head:  # later work of its project isn't served before it
+                self.saving.add(items.project[item])
             tried = self.tried.setdefault(branch, set())
             tried.add(self._name(item))
             if len(tried) >= MOST_TRIES:
@@ -220,7 +223,11 @@ def choose_hosts(timeline: Timeline, slots: IntArray, head: Asker) -> dict[int, 
 
 
 def find_burst_time(timeline: Timeline, claims: IntArray, items: Items, item: int) -> int | None:
-    """R7: when enough allocated work under its burst caps is certain to be takeable by it; None: never."""
+    """R7: when enough allocated work under its burst caps is certain to be takeable by it; None: never.
+
+    Room that could be made now is made in the next second: by a reservation whose time has come, and none
+    is made for a moment that is over.
+    """
     board, holds = timeline.board, timeline.holds
     latest = board.now
     for node in board.path(items.project[item]):
@@ -231,7 +238,7 @@ def find_burst_time(timeline: Timeline, claims: IntArray, items: Items, item: in
             enough = np.flatnonzero(np.cumsum(holds.gpus[under][order]) >= lack)
             if not len(enough):
                 return None
-            latest = max(latest, int(claims[under][order][enough[0]]))
+            latest = max(latest, int(claims[under][order][enough[0]]), board.now + 1)
     return latest
 
 

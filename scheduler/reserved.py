@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from scheduler.board import Board
 from scheduler.book import Kept
+from scheduler.bookings import Booking
 from scheduler.preemption import Licence, Plan
+from scheduler.types import NEVER
 
 if TYPE_CHECKING:
     from scheduler.starts import Trial
@@ -18,9 +20,12 @@ Way = tuple[Plan, list[int]]
 def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
     """Free GPUs anywhere; else its own hosts, by the licence that it keeps; else as everybody.
 
-    Before its time it does not make room under caps.
+    Before its time it does not make room under caps, be it by what it takes: nor could it without a reservation.
     """
     board, items = trial.board, trial.items
+    lacks = any(board.funds.find_lack(node, items.gpus[item], board.now) for node in board.path(items.project[item]))
+    if lacks and kept.booking.at > board.now:
+        return None
     own = list_kept(board, kept)
     plan = trial.find_way(item)
     if (plan is None or plan.victims) and items.author[item] not in board.banned:
@@ -28,24 +33,34 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
     if plan is None:
         return None
     lapses = list_lapses(board, items.project[item], items.gpus[item], plan, own)
-    if lapses is None or (lapses and kept.booking.at > board.now):
-        return None
-    return plan, lapses
+    return None if lapses is None else (plan, lapses)
 
 
 def list_kept(board: Board, kept: Kept) -> frozenset[int]:
     """Attempts past their minimum that its licence covers: those named when it was made, and what came since.
 
-    Of what came since, those on its hosts: whatever their balance or priority (R12). What starts in
-    the very second in which it was made counts as since: passes are told apart by the second alone.
+    Of what came since, those on its hosts: whatever their balance or priority (R12).
     """
-    attempts, booking = board.facts.attempts, kept.booking
+    booking = kept.booking
     return frozenset(
         one
         for one, victim in board.pool.victims.items()
-        if int(attempts.workload[one]) in booking.takings
-        or (int(attempts.decided_at[one]) >= booking.made_at and not victim.on_host.keys().isdisjoint(booking.places))
+        if int(board.facts.attempts.workload[one]) in booking.takings
+        or (has_come_since(board, one, booking) and not victim.on_host.keys().isdisjoint(booking.places))
     )
+
+
+def has_come_since(board: Board, attempt: int, booking: Booking) -> bool:
+    """Whether it was decided on since, and has run its minimum by the clock as it is now.
+
+    What starts in the very second in which the reservation was made counts as since: passes are told
+    apart by the second alone. Where the clock has stepped back, moments ahead of it would all be since,
+    and what was found in the way could be taken at once; but no contract decided on since is over yet.
+    """
+    attempts = board.facts.attempts
+    running_at = int(attempts.running_at[attempt])
+    over = running_at != NEVER and running_at + int(attempts.contract_seconds[attempt]) <= board.now
+    return over and int(attempts.decided_at[attempt]) >= booking.made_at
 
 
 def _take_on_own_hosts(trial: Trial, item: int, kept: Kept, own: frozenset[int]) -> Plan | None:

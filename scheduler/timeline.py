@@ -99,7 +99,7 @@ class Timeline:
 
 
 def _gather_holds(board: Board) -> Holds:
-    facts, now = board.facts, board.now
+    facts = board.facts
     rows: list[tuple[int, ...]] = []
     coming: dict[tuple[int, int], int] = {}  # GPUs still to be freed, by the workload that waits for them and host
     attempts, needed = facts.attempts, _list_needed(board)
@@ -108,15 +108,25 @@ def _gather_holds(board: Board) -> Holds:
         for host, gpus in facts.places[one].items():
             coming[taker, host] = coming.get((taker, host), 0) + gpus
             spare = min(gpus, max(coming[taker, host] - needed.get((taker, host), 0), 0))
-            gone_at = int(attempts.stopping_at[one]) + int(attempts.grace_seconds[one])
-            if int(attempts.stopping_at[one]) == NEVER:  # told to stop in this decision
-                gone_at = now + board.policy.grace_allocated_seconds
             if spare and facts.schedulable[host]:
-                rows.append((host, spare, gone_at, 0, 0, NEVER, 1, 0, 0))
+                rows.append((host, spare, _find_gone_at(board, one), 0, 0, NEVER, 1, 0, 0))
     for row, placement, standing, takes in board.fresh:
         rows += _hold_of_start(board, row, placement, standing, takes)
     table = np.concatenate([np.array(rows, dtype=np.int64).reshape(len(rows), 9).T, _holds_of_attempts(board)], axis=1)
     return Holds(*table[:6], *(column.astype(bool) for column in table[6:]))
+
+
+def _find_gone_at(board: Board, attempt: int) -> int:
+    """When what is told to stop is certain to be gone: at the end of its grace time.
+
+    Past that its GPUs are still not free (R11): certain is only that its host has said so when the
+    silence limit ends, or is unhealthy then and counted on by nobody.
+    """
+    attempts, policy, now = board.facts.attempts, board.policy, board.now
+    if int(attempts.stopping_at[attempt]) == NEVER:  # told to stop in this decision
+        return now + policy.grace_allocated_seconds
+    killed_at = int(attempts.stopping_at[attempt]) + int(attempts.grace_seconds[attempt])
+    return killed_at if killed_at > now else killed_at + policy.silence_seconds
 
 
 def _find_workload(attempts: Attempts, number: int) -> int:

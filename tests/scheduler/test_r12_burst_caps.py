@@ -1,5 +1,7 @@
 """R7, R12. A head that lacks room under a burst cap reserves that room."""
 
+from typing import Any
+
 from scheduler.types import Standing
 from tests.scheduler.reserving import carry_on, reserves
 from tests.scheduler.world import (
@@ -8,19 +10,20 @@ from tests.scheduler.world import (
     WEEK,
     World,
     lapsed,
+    preempted,
     start_of,
     started,
 )
 
 
-def build_capped() -> tuple[World, int, int]:
+def build_capped(hosts: int = 2, **of_attempt: Any) -> tuple[World, int, int]:
     """lab may have 8 GPUs; vision holds them, with an hour left; nlp's head lacks the room."""
-    world = World(hosts=2)
+    world = World(hosts=hosts)
     world.project("lab", 80, burst=8)
     world.project("nlp", 50, parent="lab")
     world.project("vision", 50, parent="lab")
-    world.charge("vision", 2 * WEEK, ago=3 * HOUR)
-    attempt = world.run("vision", gpus=8, contract=HOUR + 60, ran=60)
+    world.charge("vision", 2 * WEEK * hosts // 2, ago=3 * HOUR)
+    attempt = world.run("vision", gpus=8, **{"contract": HOUR + 60, "ran": 60, **of_attempt})
     head = world.submit("nlp", gpus=8, contract=2 * HOUR, allow_unallocated=False)
     return world, head, attempt
 
@@ -31,6 +34,27 @@ def test_a_head_that_lacks_room_under_a_cap_reserves_it() -> None:
     decisions = carry_on(world, HOUR)
     assert lapsed(decisions[-1]) == [attempt]
     assert start_of(decisions[-1], head).victims == ()
+
+
+def test_room_that_can_be_made_now_is_reserved_for_the_next_second() -> None:
+    # It was told that the cluster is full of protected work, for as long as vision went on.
+    world, head, attempt = build_capped(ran=2 * HOUR, contract=HOUR, standing=Standing.FUNDED)
+    decision = world.go()
+    assert reserves(decision)[head].at == T0 + 1
+    assert lapsed(decision) == []
+    world.wait(1)
+    decision = world.go()
+    assert lapsed(decision) == [attempt]
+    assert start_of(decision, head).victims == ()
+
+
+def test_what_is_in_the_way_under_the_cap_and_on_the_host_is_taken_at_that_time() -> None:
+    world, head, attempt = build_capped(hosts=1, ran=2 * HOUR, contract=HOUR, standing=Standing.FUNDED)
+    assert preempted(world.go()) == []  # `go` decides twice: before its time it makes no room
+    world.wait(1)
+    decision = world.go()
+    assert start_of(decision, head).victims == (attempt,)
+    assert lapsed(decision) == []
 
 
 def test_later_work_under_the_cap_starts_allocated_only_if_it_ends_in_time() -> None:

@@ -59,6 +59,17 @@ def is_in_its_own_way(oracle: Oracle, row: int) -> bool:
     return bool((own & (allocated | attempts.lapsed)).any())
 
 
+def can_have_burst_room(oracle: Oracle, row: int) -> bool:
+    """R7: beside what is reserved under its caps. All else there can be taken by who leads everywhere."""
+    paths = [(booked, oracle.path(int(oracle.snapshot.pending.project[booked]))) for booked, _, _ in oracle.bookings]
+    for node in oracle.path(int(oracle.snapshot.pending.project[row])):
+        cap = oracle.cap(node)
+        asked = oracle.gpus_asked(row) + sum(oracle.gpus_asked(booked) for booked, path in paths if node in path)
+        if cap is not None and asked > cap:
+            return False
+    return True
+
+
 def list_deserving(oracle: Oracle) -> list[int]:
     """Waiting workloads that R12 owes a reservation, if their child of the root has none yet."""
     return [
@@ -66,7 +77,7 @@ def list_deserving(oracle: Oracle) -> list[int]:
         for row in range(len(oracle.snapshot.pending.id))
         if not oracle.is_booked(row)
         and oracle.is_funded(row)
-        and all(oracle.cap(node) is None for node in oracle.path(int(oracle.snapshot.pending.project[row])))
+        and can_have_burst_room(oracle, row)
         and leads_everywhere(oracle, row)
         and has_free_place(oracle, row)
         and not is_in_its_own_way(oracle, row)

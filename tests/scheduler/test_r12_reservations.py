@@ -9,6 +9,7 @@ from tests.scheduler.world import (
     T0,
     WEEK,
     World,
+    preempted,
     start_of,
     started,
     wait_of,
@@ -104,6 +105,39 @@ def test_a_contract_that_is_not_deserving_enough_hears_what_would_do() -> None:
     assert longer not in reserves(world.go())
 
 
+def stop_overdue(world: World, seconds: int) -> int:
+    """nlp takes 6 GPUs of the host, the 8 of an unallocated attempt are still not free after so long."""
+    world.run("vision", gpus=8, contract=0, standing=Standing.UNALLOCATED)
+    world.submit("nlp", gpus=6, contract=HOUR)
+    assert len(preempted(world.go())) == 1
+    world.wait(seconds)
+    return world.submit("vision", gpus=1, contract=HOUR)
+
+
+def test_gpus_that_are_being_freed_are_certain_at_the_end_of_the_grace_time() -> None:
+    world = build_world(hosts=1)
+    head = stop_overdue(world, 9)
+    assert reserves(world.go())[head].at == T0 + 10
+
+
+def test_when_the_grace_time_is_over_they_are_certain_at_the_silence_limit() -> None:
+    # Counted as certain at once, while nobody had them, they left a head that leads without a reservation.
+    for seconds in (10, 60, 129):
+        world = build_world(hosts=1)
+        head = stop_overdue(world, seconds)
+        assert reserves(world.go())[head].at == T0 + 10 + 120
+
+
+def test_behind_a_head_that_is_saved_for_no_later_work_of_its_project_reserves() -> None:
+    for saving, made in ((0, 1), (1, 0)):
+        world = build_world(hosts=1, save_for_head=saving)
+        world.charge("vision", 8 * 5 * HOUR, ago=2 * HOUR)
+        fill(world, HOUR)
+        world.submit("nlp", gpus=8, contract=8 * HOUR)  # would not lead
+        world.submit("nlp", gpus=8, contract=HOUR)
+        assert len(reserves(world.go())) == made
+
+
 def test_where_no_reservation_is_kept_none_is_made() -> None:
     world = build_world(hosts=1)
     world.reserves = False
@@ -133,6 +167,21 @@ def test_funding_is_judged_when_it_is_made_and_kept() -> None:
     world.charge("nlp", 10 * WEEK, ago=3 * HOUR)  # spent long since
     decisions = carry_on(world, at - world.now)
     assert start_of(decisions[-1], head).standing == Standing.PROTECTED
+
+
+def test_after_a_step_back_of_the_clock_what_was_found_there_has_not_come_since() -> None:
+    # All that was decided ahead of the clock seemed to have come since, and was taken at once.
+    for back in (60, 300):
+        world = build_world(hosts=1)
+        old = world.run("nlp", gpus=4, contract=60, priority=1, standing=Standing.FUNDED)
+        world.run("nlp", gpus=4, contract=HOUR, priority=0)
+        world.state.now -= back - 60
+        row = world.state.attempts.find("id", old)
+        for name in ("decided_at", "segments_at", "segment_at", "running_at"):
+            world.state.attempts[name][row] = T0
+        head = world.submit("nlp", gpus=4, contract=HOUR, priority=1)
+        assert head in reserves(world.go())  # `go` decides twice: the second finds nothing to do
+        assert world.standing_of(old) == Standing.FUNDED
 
 
 def test_its_contract_counts_in_what_others_of_the_project_may_start() -> None:
