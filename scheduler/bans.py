@@ -29,7 +29,7 @@ class Bans:
         else:
             short = ended_at - running_at < min(SHORT_TAKER_SECONDS, contract_seconds)
             wrong = short and self._is_third(author, ended_at)
-        if wrong:
+        if wrong and self.span_seconds:  # none is none, though the clock should step back
             self.until[author] = ended_at + self.span_seconds
 
     def _is_third(self, author: int, ended_at: int) -> bool:

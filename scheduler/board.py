@@ -62,6 +62,7 @@ class Board:
     saved: set[int] = field(default_factory=set)  # attempts that would lose less than the pool knows
     tells: bool = True  # reasons to wait are asked for
     turns: int = 0  # starts and returns so far
+    roomier: int = 0  # attempts taken that were charged under a burst cap
     made: list[Kept] = field(default_factory=list)  # reservations of this decision
     shifts: dict[int, Shift] = field(default_factory=dict)  # by workload: reservations that express starts moved
     too_large: dict[int, int] = field(default_factory=dict)  # row of Pending: longest contract that would do
@@ -78,7 +79,8 @@ class Board:
         self.returned.clear()
         self.lapsed_now.clear()
         self.funds.asked.clear()
-        self.fresh, self.made, self.turns, self._limits, self.unsure = [], [], 0, None, False
+        self.fresh, self.made, self._limits, self.unsure = [], [], None, False
+        self.turns = self.roomier = 0
 
     def limits(self) -> Limits:
         """What one more start may ask, at the balances as they are now."""

@@ -52,12 +52,13 @@ def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     _start_reserved(board)
     # 5. Express starts, then funded starts and returns; standings and licences follow, until nothing changes (R8).
     while True:
-        turns, kept = board.turns, len(board.book.by_zone)
+        turns, kept, roomier = board.turns, len(board.book.by_zone), board.roomier
         _walk_express(board)
         _walk_funded(board)
         licences = board.turns != turns and board.pool.has_funded() and not board.started.all()
         opened = len(board.book.by_zone) < kept  # a reservation that has started leaves its hosts to those before it
-        if not lapse_unfunded(board) and not licences and not opened:
+        # What was taken leaves room under its caps to work of its branch that was considered before.
+        if not lapse_unfunded(board) and not licences and not opened and board.roomier == roomier:
             break
     # 6. Hosts and times for heads that could not start (R12).
     reserve_for_heads(board)

@@ -7,7 +7,7 @@ from scheduler.board import Board
 from scheduler.book import starts_by
 from scheduler.ordering import Items
 from scheduler.preemption import Plan
-from scheduler.types import Code, Lapse, Preempt, Reason, Return, Shift, Standing, Start, reason
+from scheduler.types import NEVER, Code, Lapse, Preempt, Reason, Return, Shift, Standing, Start, reason
 
 
 def take_victim(board: Board, items: Items, item: int, attempt: int) -> None:
@@ -18,6 +18,7 @@ def take_victim(board: Board, items: Items, item: int, attempt: int) -> None:
     victim = board.pool.remove(attempt)
     if victim.funded:
         board.funds.charge(board.path(project), 0, -gpus)
+        board.roomier += any(board.funds.burst[node] != NEVER for node in board.path(project))
         for host, count in victim.on_host.items():
             board.floor.change(host, kept=-count)
     else:

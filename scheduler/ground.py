@@ -144,7 +144,8 @@ class Ground:
         due = self._dues.list_next()
         if self.ledgers.express_out and (board.line.short & ~board.started).any():
             due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
-        due += [until for until in self._bans.until.values() if until > self.state.now]
+        over_at = [at + self.policy.reservation_ban_seconds for _, at in self.state.cancelled]
+        due += [until for until in (*self._bans.until.values(), *over_at) if until > self.state.now]
         rates = self.ledgers.meters[CHARGED].find_rates(self.state.now + HORIZON_SECONDS)
         drift = list_drifts(board, rates, self._find_quota_gpus(board))
         self.rest_until = min([find_rest(board, drift), self._known_until, *due])

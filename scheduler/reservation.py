@@ -62,9 +62,9 @@ def branch_of(board: Board, project: int) -> int:
 
 
 def list_banned(board: Board) -> set[int]:
-    """R12: who cancels a reserved workload reserves nothing for a day (policy)."""
+    """R12: who cancels a reserved workload reserves nothing for a day (policy; 0: none, wherever the clock stands)."""
     reserved = board.facts.snapshot.reserved
-    if reserved is None:
+    if reserved is None or not board.policy.reservation_ban_seconds:
         return set()
     recent = reserved.cancelled.cancelled_at + board.policy.reservation_ban_seconds > board.now
     return set(reserved.cancelled.author[recent].tolist())

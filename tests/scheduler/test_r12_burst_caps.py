@@ -71,3 +71,18 @@ def test_later_work_under_the_cap_starts_allocated_only_if_it_ends_in_time() -> 
     decision = world.go()
     assert started(decision, Standing.PROTECTED) == [short]
     assert started(decision, Standing.UNALLOCATED) == [long_one]
+
+
+def test_what_is_taken_leaves_room_under_its_cap_at_once() -> None:
+    # It was found by the next decision at the same instant, which must be empty (R10).
+    world = World(hosts=2)
+    world.project("nlp", 40, burst=8)
+    world.project("vision", 40)
+    world.charge("nlp", 2 * WEEK, ago=3 * HOUR)
+    world.run("vision", gpus=4, on={0: 1})
+    victim = world.run("nlp", gpus=8, contract=HOUR, ran=2 * HOUR, standing=Standing.FUNDED, on={1: 1})
+    small = world.submit("nlp", gpus=2)
+    large = world.submit("vision", gpus=8)
+    decision = world.go()
+    assert preempted(decision) == [victim]
+    assert started(decision, Standing.PROTECTED) == [large, small]

@@ -239,6 +239,15 @@ def test_who_cancels_one_reserves_nothing_for_a_day() -> None:
     assert list(reserves(world.go())) == [again]
 
 
+def test_where_nobody_is_banned_a_step_back_of_the_clock_bans_nobody() -> None:
+    world = build_world(reservation_ban_seconds=0)
+    head, _ = keep_one(world)
+    events.withdraw(world.state, head)
+    world.wait(-300)
+    again = world.submit("nlp", gpus=8, replicas=2, contract=HOUR)
+    assert list(reserves(world.go())) == [again]
+
+
 def test_an_overrun_is_named_and_the_reservation_kept() -> None:
     world = build_world()
     head, at = keep_one(world)
