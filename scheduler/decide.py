@@ -51,17 +51,10 @@ def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     # 4. Reserved workloads whose time has come (R8, R12).
     _start_reserved(board)
     # 5. Express starts, then funded starts and returns; standings and licences follow, until nothing changes (R8).
-    while True:
-        turns, kept, roomier = board.turns, len(board.book.by_zone), board.roomier
-        _walk_express(board)
-        _walk_funded(board)
-        licences = board.turns != turns and board.pool.has_funded() and not board.started.all()
-        opened = len(board.book.by_zone) < kept  # a reservation that has started leaves its hosts to those before it
-        # What was taken leaves room under its caps to work of its branch that was considered before.
-        if not lapse_unfunded(board) and not licences and not opened and board.roomier == roomier:
-            break
-    # 6. Hosts and times for heads that could not start (R12).
-    reserve_for_heads(board)
+    _walk_to_rest(board)
+    # 6. Hosts and times for heads that could not start (R12); who saved for them (policy) may go on.
+    while reserve_for_heads(board) and policy.save_for_head:
+        _walk_to_rest(board)
     # 7. Unallocated work on what is left free (R8).
     _walk_free(board)
     write_orders(board)
@@ -88,6 +81,18 @@ def _choose(wanted: BoolArray, board: Board, tally: Tally) -> IntArray:
     if not wanted.any():
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(wanted & board.line.can_hold(tally))
+
+
+def _walk_to_rest(board: Board) -> None:
+    while True:
+        turns, kept, roomier = board.turns, len(board.book.by_zone), board.roomier
+        _walk_express(board)
+        _walk_funded(board)
+        licences = board.turns != turns and board.pool.has_funded() and not board.started.all()
+        opened = len(board.book.by_zone) < kept  # a reservation that has started leaves its hosts to those before it
+        # What was taken leaves room under its caps to work of its branch that was considered before.
+        if not lapse_unfunded(board) and not licences and not opened and board.roomier == roomier:
+            break
 
 
 def _walk_express(board: Board) -> None:

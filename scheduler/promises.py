@@ -39,8 +39,10 @@ def list_kept_licences(snapshot: Snapshot) -> dict[int, set[int]]:
         named = np.isin(attempts.workload, list(booking.takings))
         on_hosts = np.zeros(len(attempts.id), dtype=bool)
         on_hosts[sits.attempt[np.isin(sits.host, list(booking.places))]] = True
-        over = (attempts.running_at != NEVER) & (attempts.running_at + attempts.contract_seconds <= snapshot.now)
-        since = on_hosts & over & (attempts.decided_at >= booking.made_at)
+        over_at = attempts.running_at + attempts.contract_seconds
+        returned = (attempts.segment_at > np.maximum(over_at, booking.made_at)) & (attempts.segment_at <= snapshot.now)
+        over = (attempts.running_at != NEVER) & (over_at <= snapshot.now)
+        since = on_hosts & over & ((attempts.decided_at >= booking.made_at) | returned)
         kept[booking.workload] = set(attempts.id[named | since].tolist())
     return kept
 

@@ -35,13 +35,14 @@ class Spot:
     takings: frozenset[int]  # workloads
 
 
-def reserve_for_heads(board: Board) -> None:
-    """R12: one reservation for each child of the root, at most as many as the policy says."""
+def reserve_for_heads(board: Board) -> bool:
+    """R12: one reservation for each child of the root, at most as many as the policy says. True if any was made."""
     if board.facts.snapshot.reserved is None or len(board.book.by_zone) >= board.policy.reservations_most:
-        return
+        return False
     heads = find_heads(board)
     if not heads.any():
-        return
+        return False
+    made = len(board.made)
     taken = {branch_of(board, int(board.facts.pending.project[row])) for row in board.book.by_row}
     projects = range(len(board.tree.leaf_of))
     free = np.array([branch_of(board, project) not in taken for project in projects], dtype=bool)
@@ -53,6 +54,7 @@ def reserve_for_heads(board: Board) -> None:
         rows = rows[~np.isin(board.facts.pending.author[rows], list(banned))]
     if len(rows):
         HeadTrial(board, gather_pending(board, rows)).run()
+    return len(board.made) > made
 
 
 def branch_of(board: Board, project: int) -> int:
@@ -208,8 +210,7 @@ def find_spot(timeline: Timeline, head: Asker, items: Items, item: int) -> Spot 
     holds = timeline.holds
     going = (claims <= at) & ~holds.leaving & np.isin(holds.host, list(places))
     takings = set(holds.workload[going].tolist())
-    if room_at > timeline.board.now:
-        takings |= set(holds.workload[_under_caps(timeline, items, item) & (claims <= at)].tolist())
+    takings |= set(holds.workload[_under_caps(timeline, items, item) & (claims <= at)].tolist())
     return Spot(at, places, frozenset(takings))
 
 
@@ -243,12 +244,13 @@ def find_burst_time(timeline: Timeline, claims: IntArray, items: Items, item: in
 
 
 def _under_caps(timeline: Timeline, items: Items, item: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """What it may have to lapse: allocated now, or returned by then."""
     board, holds = timeline.board, timeline.holds
     chosen = np.zeros(len(holds.host), dtype=bool)
     for node in board.path(items.project[item]):
         if board.funds.burst[node] != NEVER:
-            chosen |= np.isin(holds.project, timeline.below[node]) & holds.allocated
-    return chosen
+            chosen |= np.isin(holds.project, timeline.below[node])
+    return chosen & ~holds.leaving
 
 
 def write_orders(board: Board) -> None:
@@ -257,6 +259,8 @@ def write_orders(board: Board) -> None:
     old = {kept.booking.workload for kept in board.book.by_zone.values() if kept not in board.made}
     board.actions += [order for workload, order in sorted(board.shifts.items()) if workload in old]
     for kept in board.made:
+        if kept.row not in board.book.by_row:
+            continue  # it has started in this very decision
         booking = kept.booking
         placement = tuple(sorted((int(ids[host]), count) for host, count in booking.places.items()))
         told_at = starts_by(booking.at, board.policy)

@@ -8,7 +8,7 @@ from scheduler.board import Board
 from scheduler.book import Kept
 from scheduler.bookings import Booking
 from scheduler.preemption import Licence, Plan
-from scheduler.types import NEVER
+from scheduler.types import NEVER, Standing
 
 if TYPE_CHECKING:
     from scheduler.starts import Trial
@@ -32,35 +32,40 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
         plan = _take_on_own_hosts(trial, item, kept, own) or plan
     if plan is None:
         return None
-    lapses = list_lapses(board, items.project[item], items.gpus[item], plan, own)
+    lapses = list_lapses(board, items.project[item], items.gpus[item], plan, list_kept(board, kept, anywhere=True))
     return None if lapses is None else (plan, lapses)
 
 
-def list_kept(board: Board, kept: Kept) -> frozenset[int]:
+def list_kept(board: Board, kept: Kept, anywhere: bool = False) -> frozenset[int]:
     """Attempts past their minimum that its licence covers: those named when it was made, and what came since.
 
-    Of what came since, those on its hosts: whatever their balance or priority (R12).
+    Of what came since: on its hosts, to be taken; anywhere, to make room under its burst caps (R7). Whatever
+    their balance or priority (R12).
     """
     booking = kept.booking
     return frozenset(
         one
         for one, victim in board.pool.victims.items()
         if int(board.facts.attempts.workload[one]) in booking.takings
-        or (has_come_since(board, one, booking) and not victim.on_host.keys().isdisjoint(booking.places))
+        or ((anywhere or not victim.on_host.keys().isdisjoint(booking.places)) and has_come_since(board, one, booking))
     )
 
 
 def has_come_since(board: Board, attempt: int, booking: Booking) -> bool:
-    """Whether it was decided on since, and has run its minimum by the clock as it is now.
+    """Whether it was decided on or has returned since, and has run its minimum by the clock as it is now.
 
     What starts in the very second in which the reservation was made counts as since: passes are told
     apart by the second alone. Where the clock has stepped back, moments ahead of it would all be since,
     and what was found in the way could be taken at once; but no contract decided on since is over yet.
+    What returned before its minimum was over was named.
     """
     attempts = board.facts.attempts
-    running_at = int(attempts.running_at[attempt])
-    over = running_at != NEVER and running_at + int(attempts.contract_seconds[attempt]) <= board.now
-    return over and int(attempts.decided_at[attempt]) >= booking.made_at
+    running_at, segment_at = int(attempts.running_at[attempt]), int(attempts.segment_at[attempt])
+    over_at = running_at + int(attempts.contract_seconds[attempt])
+    if running_at == NEVER or over_at > board.now:
+        return False
+    returned = board.facts.standing[attempt] == Standing.FUNDED and over_at < segment_at <= board.now
+    return int(attempts.decided_at[attempt]) >= booking.made_at or bool(returned and segment_at > booking.made_at)
 
 
 def _take_on_own_hosts(trial: Trial, item: int, kept: Kept, own: frozenset[int]) -> Plan | None:

@@ -21,6 +21,7 @@ class Trial:
 
     kinds = FOR_ALLOCATED
     express = False
+    saves = True  # behind what has no way, the rest of its project isn't charged (R12, policy)
 
     def __init__(self, board: Board, items: Items) -> None:
         self.board, self.items = board, items
@@ -96,7 +97,7 @@ class Trial:
             self.try_reserved(item)
         elif (plan := self.find_way(item)) is not None:
             self.start(item, plan)
-        elif self.note_failed(item) and self.board.policy.save_for_head:
+        elif self.note_failed(item) and self.saves and self.board.policy.save_for_head:
             self.saving.add(self.items.project[item])
 
     def kind_of(self, item: int) -> tuple[int, ...]:
@@ -212,6 +213,7 @@ class ExpressTrial(Trial):
     """Express starts, considered before all others (R7)."""
 
     express = True
+    saves = False
 
     def can_pay(self, item: int) -> bool:
         """R7, express: under burst caps and within the express share, whatever the balance."""
@@ -224,6 +226,7 @@ class FreeTrial(Trial):
     """Unallocated starts: free GPUs only, in the order of unallocated usage / share (R8)."""
 
     kinds = FOR_UNALLOCATED
+    saves = False
 
     def leaf_order(self) -> tuple[str, ...]:
         """Priority orders work inside a project; after it, the first submit."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from scheduler import events
 from scheduler.types import Standing
 from tests.scheduler.reserving import carry_on, reserves
 from tests.scheduler.world import (
@@ -11,6 +12,7 @@ from tests.scheduler.world import (
     World,
     lapsed,
     preempted,
+    returned,
     start_of,
     started,
 )
@@ -86,3 +88,42 @@ def test_what_is_taken_leaves_room_under_its_cap_at_once() -> None:
     decision = world.go()
     assert preempted(decision) == [victim]
     assert started(decision, Standing.PROTECTED) == [large, small]
+
+
+def build_own_cap() -> World:
+    """nlp may have 8 GPUs; vision has 4 of host 0 for long."""
+    world = World(hosts=2)
+    world.project("nlp", 40, burst=8)
+    world.project("vision", 40)
+    world.run("vision", gpus=4, contract=8 * HOUR, ran=60)
+    return world
+
+
+def test_what_started_under_the_cap_since_lapses_wherever_it_runs_and_whatever_its_priority() -> None:
+    # Only what came since on its hosts counted: the head missed the time that it had named.
+    world = build_own_cap()
+    old = world.run("nlp", gpus=2, contract=HOUR + 60, ran=60)
+    head = world.submit("nlp", gpus=8, priority=1)
+    made = reserves(world.go())[head]
+    assert (made.at, made.placement) == (T0 + HOUR, ((101, 1),))
+    world.submit("nlp", gpus=2, contract=600, priority=2)
+    assert start_of(world.go(), world.next_workload).placement == ((100, 1),)
+    new = world.attempt_of(world.next_workload)["id"]
+    decisions = carry_on(world, HOUR)
+    assert sorted(lapsed(decisions[-1])) == [old, new]
+    assert start_of(decisions[-1], head).victims == ()
+
+
+def test_what_returned_under_the_cap_since_lapses_too() -> None:
+    world = build_own_cap()
+    more = {"standing": Standing.UNALLOCATED, "lapsed": True, "priority": 2, "contract": HOUR, "ran": 2 * HOUR}
+    idle = world.run("nlp", gpus=2, **more)
+    old = world.run("nlp", gpus=7, contract=HOUR + 60, ran=60, on={1: 1})
+    head = world.submit("nlp", gpus=8, priority=1)
+    assert reserves(world.go())[head].at == T0 + HOUR
+    world.wait(600)
+    events.end(world.state, old)
+    assert returned(world.go()) == {idle: Standing.FUNDED}
+    decisions = carry_on(world, HOUR - 600)
+    assert lapsed(decisions[-1]) == [idle]
+    assert started(decisions[-1]) == [head]

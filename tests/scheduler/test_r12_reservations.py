@@ -138,6 +138,26 @@ def test_behind_a_head_that_is_saved_for_no_later_work_of_its_project_reserves()
         assert len(reserves(world.go())) == made
 
 
+def test_who_saved_for_a_head_goes_on_as_soon_as_it_has_its_reservation() -> None:
+    # Not only in the next decision at the same instant, which must be empty (R10).
+    world = build_world(save_for_head=1)
+    world.hosts[1]["gpus"] = 4
+    world.charge("vision", WEEK)
+    fill(world, HOUR)
+    head = world.submit("nlp", gpus=8, contract=HOUR)
+    later = world.submit("nlp", gpus=4, contract=HOUR)
+    decision = world.go()
+    assert list(reserves(decision)) == [head]
+    assert started(decision, Standing.PROTECTED) == [later]
+
+
+def test_nobody_saves_for_unallocated_work() -> None:
+    world = build_world(hosts=1, save_for_head=1)
+    world.run("vision", gpus=6)
+    one, _, other = (world.submit("nlp", gpus=gpus, contract=0) for gpus in (1, 2, 1))
+    assert started(world.go()) == [one, other]
+
+
 def test_where_no_reservation_is_kept_none_is_made() -> None:
     world = build_world(hosts=1)
     world.reserves = False
