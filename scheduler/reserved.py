@@ -30,8 +30,8 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
     plan = trial.find_way(item)
     if (plan is None or plan.victims) and items.author[item] not in board.banned:
         plan = _take_on_own_hosts(trial, item, kept, own) or plan
-    if plan is None:
-        return None
+    if plan is None or not lacks:
+        return None if plan is None else (plan, [])
     lapses = list_lapses(board, items.project[item], items.gpus[item], plan, list_kept(board, kept, anywhere=True))
     return None if lapses is None else (plan, lapses)
 
