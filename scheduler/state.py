@@ -205,7 +205,14 @@ class State:
         return max(min(((limit - used) // gpus for limit, used, gpus in rows if gpus > 0), default=1 << 60), 0)
 
     def forget_old(self, policy: Policy) -> None:
-        """Drop rows that no decision can see any longer, though the clock should step back by a day."""
+        """Drop rows that no decision can see any longer, though the clock should step back by a day.
+
+        Further back what was dropped stays dropped: of a window that begins before it, nothing there is
+        charged to anybody and nobody is banned for it, so balances stand higher until the clock has come
+        back. Decisions are those of a state made from what is left, each with its reasons. Live passes read
+        their rows anew and decide for no moment before the last one's (docs/decisions/0005): that far
+        back is a fault of the clock, for which a kept state does not carry its whole past.
+        """
         now = self.now - DAY
         since = now - policy.lookback_seconds
         for table in (self.charged, self.unallocated):

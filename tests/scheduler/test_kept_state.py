@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler import events
+from scheduler import events, invariants
 from scheduler.decide import decide
 from scheduler.state import State
 from tests.scheduler.driver import (
@@ -126,3 +126,36 @@ def test_rows_that_are_over_are_cleared_away_and_nothing_changes(monkeypatch: py
 def test_two_balances_that_stand_still_at_the_margin_need_no_new_look() -> None:
     # Found by chance: neither of two branches used a GPU, and both stood exactly a margin apart.
     live(*make_busy(3, 13, True), [True], lookback_seconds=3 * HOUR)
+
+
+def test_a_step_back_by_a_day_forgets_nothing_and_a_longer_one_what_was_over_before() -> None:
+    world = World()
+    world.project("nlp", 50)
+    world.charge("nlp", HOUR, ago=7 * DAY + 12 * HOUR)
+    world.charge("nlp", 2 * HOUR, ago=8 * DAY + 12 * HOUR)
+    kept = State(world.state.to_snapshot()).keep()
+    for days_back, full, left in ((0, 0, 0), (1, HOUR, HOUR), (2, 3 * HOUR, HOUR), (0, 0, 0)):
+        facts = State(world.state.to_snapshot())
+        facts.now -= days_back * DAY
+        events.advance(kept, facts.now)
+        told = [decide(state, world.policy).balances[0].usage_gpu_seconds for state in (facts, kept)]
+        assert told == [full, left]
+
+
+@examples(20)
+@given(busy_times, st.lists(st.tuples(st.integers(0, 40), st.integers(2, 10)), min_size=1, max_size=3))
+def test_however_far_the_clock_steps_back_decisions_are_those_of_what_is_left(
+    life: Life, jumps: list[tuple[int, int]]
+) -> None:
+    lab, history = life[0], list(life[1])
+    for place, days in jumps:
+        history.insert(place, ("back", days * DAY))
+    with pytest.MonkeyPatch.context() as patch:
+        twins = Twins(lab.build(lookback_seconds=DAY), patch)
+        for step in history:
+            do_step(twins.world, step)
+            left = State(twins.kept.to_snapshot())
+            decision = decide(twins.kept, twins.world.policy)
+            assert decision == decide(left, twins.world.policy)
+            invariants.check(left, decision)
+            events.apply(twins.world.state, decision)
