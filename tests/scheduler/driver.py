@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -34,6 +34,11 @@ class Lab:
     hosts: tuple[int, ...]  # GPUs of each
     blocks: int
     past: tuple[tuple[int, int, int], ...]  # (number of the project, GPU-hours charged, days ago)
+
+    def cap(self, bursts: list[int]) -> Lab:
+        """The same with other burst caps, by project."""
+        capped = zip(self.projects, bursts, strict=False)
+        return replace(self, projects=tuple((above, percent, burst) for (above, percent, _), burst in capped))
 
     def build(self, **policy: Any) -> World:
         """Project 0 is the root, number n is called n. Siblings get at most 100 %, the later ones what is left."""

@@ -11,7 +11,19 @@ from scheduler import events, invariants
 from scheduler.decide import decide
 from scheduler.state import State
 from scheduler.types import Decision, Lapse, Mature, Preempt, Return
-from tests.scheduler.driver import Lab, Step, do_step, examples, histories, labs, mishaps, quiet_histories, usual_steps
+from tests.scheduler.driver import (
+    Lab,
+    Life,
+    Step,
+    busy_times,
+    do_step,
+    examples,
+    histories,
+    labs,
+    mishaps,
+    quiet_histories,
+    usual_steps,
+)
 from tests.scheduler.world import DAY, World, shuffle
 
 policies = st.fixed_dictionaries(
@@ -38,6 +50,15 @@ def test_every_decision_holds_the_invariants_and_is_empty_when_taken_again(
 ) -> None:
     world = lab.build(**policy)
     for step in history:
+        do_step(world, step)
+        world.go()
+
+
+@examples(20)
+@given(busy_times, policies)
+def test_so_does_every_decision_where_all_are_short_of_something(life: Life, policy: dict[str, Any]) -> None:
+    world = life[0].build(**policy)
+    for step in life[1]:
         do_step(world, step)
         world.go()
 

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler import events
 from scheduler.explain import words
@@ -96,6 +97,18 @@ class Clockwork:
 @given(calm_times)
 def test_a_workload_with_a_reservation_runs_by_the_time_it_names(life: Life) -> None:
     keep_promises(life)
+
+
+@examples(25)
+@given(calm_times, st.lists(st.sampled_from([NEVER, 8, 12]), min_size=6, max_size=6))
+def test_so_does_one_that_reserved_room_under_a_burst_cap(life: Life, caps: list[int]) -> None:
+    keep_promises((life[0].cap(caps), life[1]))
+
+
+def test_what_starts_under_the_cap_elsewhere_does_not_keep_it_from_its_time() -> None:
+    # Found by chance: it was taken into account only on the hosts that were reserved.
+    lab, history = make_busy(100250, 24, calm=True)
+    keep_promises((lab.cap([NEVER, 8, NEVER, 8]), history))
 
 
 @pytest.mark.parametrize(("seed", "length"), [(1356321087, 25), (4061095821, 30), (1807288009, 29), (390117038, 36)])
