@@ -43,8 +43,9 @@ from scheduler.types import (
 
 LOW, NORMAL, HIGH = range(3)
 
-QUEUE_DEPTH = 4
-"""How many that don't fit a pass looks at before it gives up."""
+QUEUE_DEPTH = 32
+"""How many that don't fit a pass looks at before it gives up: Flux's default `queue-depth` (Slurm's event-driven
+pass considers 100, and stops at the first of a partition that doesn't fit)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from scheduler import events
-from scheduler.priority import HIGH, LOW, NORMAL, decide
+from scheduler.priority import HIGH, LOW, NORMAL, QUEUE_DEPTH, decide
 from scheduler.types import Begin, Preempt, Start
 from tests.scheduler.world import World, preempted, start_of, started
 
@@ -116,3 +116,14 @@ def test_a_decision_taken_again_is_empty_and_every_wait_has_its_place():
     assert again.actions == ()
     assert list(again.waits.position) == [1, 2, 3, 4]
     assert not [a for a in again.actions if isinstance(a, Start)]
+
+
+def test_a_pass_gives_up_behind_so_many_that_do_not_fit():
+    for before, small_starts in ((QUEUE_DEPTH - 1, True), (QUEUE_DEPTH, False)):
+        lab = world()
+        lab.submit(gpus=7)
+        go(lab)
+        for _ in range(before):
+            lab.submit(gpus=2)
+        small = lab.submit(gpus=1)
+        assert (started(go(lab)) == [small]) is small_starts
