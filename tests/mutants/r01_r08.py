@@ -233,7 +233,7 @@ MUTANTS = (
         "R8",
         "the walk is not repeated after a lapse",
         "decide",
-        "if not lapse_unfunded(board) and not licences and not opened:",
+        "if not lapse_unfunded(board) and not licences and not opened and board.roomier == roomier:",
         "if lapse_unfunded(board) in (True, False):",
         "r08_order",
     ),
