@@ -27,7 +27,7 @@ class Trial:
         self.board, self.items = board, items
         self.blocked: set[tuple[int, int, object]] = set()
         self.failed: dict[tuple[int, ...], int] = {}  # by kind of item: the turn of the board at which one had no way
-        self.full: set[tuple[int, int, tuple[int, ...], int]] = set()  # sizes that no free GPUs hold
+        self.full: set[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = set()  # sizes that no free GPUs hold
         self.hopeless: set[tuple[int, int]] = set()  # sizes that nobody could place, whatever the licence
         self.saving: set[int] = set()  # projects whose head waits without a reservation (R12, policy)
 
@@ -141,7 +141,8 @@ class Trial:
         replicas, gpus = self.shape(item)
         contract = items.contract_seconds[item]
         zones = board.book.list_open(board.ends_at(contract), self.express)
-        full = (replicas, gpus, zones, len(board.book.by_zone))  # a reservation that starts opens its hosts
+        kept = tuple(board.book.by_zone)  # a reservation that is tried, or has started, opens its own hosts
+        full = (replicas, gpus, zones, kept)
         if full not in self.full:
             place = board.floor.find_place(replicas, gpus, self.kinds, zones)
             if place is not None:
@@ -151,7 +152,7 @@ class Trial:
             return None
         asker = self.make_asker(item)
         zones = board.book.list_open(board.ends_at(contract, taking=True), self.express)
-        terms = (replicas, gpus, (board.pool.name_terms(asker), zones))
+        terms = (replicas, gpus, (board.pool.name_terms(asker), zones, kept))
         if terms in self.blocked:
             return None
         board.renew_saved()

@@ -236,6 +236,21 @@ def test_it_starts_before_its_time_when_it_can() -> None:
     assert world.now < at
 
 
+def test_it_starts_before_its_time_on_its_own_hosts_though_those_of_another_are_still_full() -> None:
+    # Both ask for as much: that the first found nothing said nothing about the second's hosts.
+    world = World(hosts=2)
+    for name in ("nlp", "robots", "vision"):
+        world.project(name, 30)
+    world.charge("vision", 2 * WEEK)
+    attempts = fill(world, HOUR, HOUR)
+    heads = [world.submit(name, gpus=8) for name in ("nlp", "robots")]
+    made = reserves(world.go())
+    assert [made[head].placement for head in heads] == [((100, 1),), ((101, 1),)]
+    world.wait(60)
+    events.end(world.state, attempts[1])
+    assert started(world.go()) in ([heads[0]], [heads[1]])
+
+
 def test_reserved_work_starts_before_express_and_all_others() -> None:
     world = build_world()
     head, at = keep_one(world)
