@@ -129,13 +129,13 @@ class Board:
     def make_victim(self, attempt: int) -> Victim:
         """The attempt as the pool knows it."""
         facts, attempts = self.facts, self.facts.attempts
-        lapsed = bool(attempts.lapsed[attempt]) or int(attempts.standing[attempt]) != Standing.UNALLOCATED
-        project, priority = int(attempts.project[attempt]), int(attempts.priority[attempt])
-        funded = int(facts.standing[attempt]) == Standing.FUNDED
+        lapsed = attempts.lapsed.item(attempt) or attempts.standing.item(attempt) != Standing.UNALLOCATED
+        project, priority = attempts.project.item(attempt), attempts.priority.item(attempt)
+        funded = facts.standing.item(attempt) == Standing.FUNDED
         path = self.tree.path_of[project]
-        since = int(attempts.running_at[attempt])
-        since = max(since, int(attempts.last_checkpoint_at[attempt])) if since != NEVER else NEVER
-        gpus, places = int(facts.attempt_gpus[attempt]), facts.places[attempt]
+        since = attempts.running_at.item(attempt)
+        since = max(since, attempts.last_checkpoint_at.item(attempt)) if since != NEVER else NEVER
+        gpus, places = facts.attempt_gpus.item(attempt), facts.places[attempt]
         return Victim(attempt, project, priority, lapsed, gpus, since, self.pool.clock, places, path, funded)
 
     def renew_saved(self) -> None:

@@ -24,7 +24,7 @@ class Dues:
         """Something about the attempt has changed."""
         moment = self._find(row)
         if moment != NEVER:
-            heappush(self._heap, (moment, int(self.state.attempts.columns["id"][row])))
+            heappush(self._heap, (moment, self.state.attempts.columns["id"].item(row)))
 
     def is_due(self) -> bool:
         """Whether time alone has something to do now."""
@@ -42,14 +42,14 @@ class Dues:
 
     def _find(self, row: int) -> int:
         columns, policy = self.state.attempts.columns, self.policy
-        standing = int(columns["standing"][row])
+        standing = columns["standing"].item(row)
         if standing == STOPPING:
-            stopping = int(columns["stopping_at"][row])
-            gone_at = stopping + int(columns["grace_seconds"][row]) + policy.silence_seconds
+            stopping = columns["stopping_at"].item(row)
+            gone_at = stopping + columns["grace_seconds"].item(row) + policy.silence_seconds
             return gone_at if stopping != NEVER else NEVER
-        if int(columns["segments_at"][row]) == NEVER:
+        if columns["segments_at"].item(row) == NEVER:
             return NEVER
-        if int(columns["running_at"][row]) == NEVER:
-            return int(columns["segments_at"][row]) + policy.start_limit_seconds
-        ends_at = int(columns["running_at"][row]) + int(columns["contract_seconds"][row])
+        if columns["running_at"].item(row) == NEVER:
+            return columns["segments_at"].item(row) + policy.start_limit_seconds
+        ends_at = columns["running_at"].item(row) + columns["contract_seconds"].item(row)
         return ends_at if standing == PROTECTED else NEVER

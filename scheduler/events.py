@@ -300,12 +300,10 @@ def _start(state: State, action: Start, policy: Policy, runs_at_once: bool) -> i
     at = NEVER if action.victims else state.now
     contract = row["min_runtime_seconds"]
     place = state.attempts.add(
-        {
-            **{name: row[name] for name in CARRIED},
+        row
+        | {
             "id": attempt,
             "workload": action.workload,
-            "queued_at": row["queued_at"],
-            "first_start": bool(row["first_start"]),
             "contract_seconds": contract,
             "express": action.express,
             "decided_at": state.now,

@@ -114,7 +114,7 @@ class Ground:
             return
         self.ledgers.advance()
         new = None if gone else self.ledgers.make_claim(row)
-        old = self.ledgers.turn(int(self.state.attempts.columns["id"][row]), new)
+        old = self.ledgers.turn(self.state.attempts.columns["id"].item(row), new)
         for claim in (old, new):
             self._dirty_hosts.update(() if claim is None else claim.hosts)
         self._dirty.add(row)
@@ -133,8 +133,8 @@ class Ground:
 
     def _find_places(self, row: int) -> dict[int, int]:
         columns = self.state.attempts.columns
-        gpus = int(columns["gpus_per_replica"][row])
-        return {host: count * gpus for host, count in self.state.places[int(columns["id"][row])].items()}
+        gpus = columns["gpus_per_replica"].item(row)
+        return {host: count * gpus for host, count in self.state.places[columns["id"].item(row)].items()}
 
     def rest(self, board: Board, acted: bool) -> None:
         """After a decision: until when the next ones would do nothing, if it did nothing."""
@@ -353,7 +353,7 @@ class Ground:
         for row in sorted(rows):
             if row in pool.victims:
                 pool.remove(row)
-            if int(standing[row]) in (UNALLOCATED, FUNDED):
+            if standing.item(row) in (UNALLOCATED, FUNDED):
                 pool.add(board.make_victim(row))
         pool.touched.clear()
         self._dirty = matured
@@ -372,10 +372,10 @@ class Ground:
         occupied = kept = takeable = 0
         rows = self._on_host.get(host, ())
         for row in rows:
-            gpus, its = self._places[row][host], int(standing[row])
-            if held[row]:
-                number = int(attempts.id[row])
-                coming = [self._places[other][host] for other in rows if int(attempts.taker[other]) == number]
+            gpus, its = self._places[row][host], standing.item(row)
+            if held.item(row):
+                number = attempts.id.item(row)
+                coming = [self._places[other][host] for other in rows if attempts.taker.item(other) == number]
                 occupied += max(gpus - sum(coming), 0)
             else:
                 occupied += gpus

@@ -95,21 +95,21 @@ class Ledgers:
     def make_claim(self, row: int) -> Claim:
         """What the attempt in that row counts for."""
         columns = self.state.attempts.columns
-        standing, started = int(columns["standing"][row]), int(columns["segment_at"][row]) != NEVER
+        standing, started = columns["standing"].item(row), columns["segment_at"].item(row) != NEVER
         allocated, unallocated = standing in (PROTECTED, FUNDED), standing == UNALLOCATED
-        project = int(columns["project"][row])
+        project = columns["project"].item(row)
         return Claim(
             project=project,
-            author=int(columns["author"][row]),
-            gpus=int(columns["replicas"][row]) * int(columns["gpus_per_replica"][row]),
+            author=columns["author"].item(row),
+            gpus=columns["replicas"].item(row) * columns["gpus_per_replica"].item(row),
             nodes=self.paths[project],
             allocated=allocated,
             unallocated=unallocated,
             meter=NEVER if not started else CHARGED if allocated else FREE if unallocated else NEVER,
             owes=CHARGED if standing == PROTECTED else FREE if unallocated else NEVER,
-            contract_seconds=int(columns["contract_seconds"][row]),
-            running_at=int(columns["running_at"][row]),
-            hosts=tuple(self.state.places[int(columns["id"][row])]),
+            contract_seconds=columns["contract_seconds"].item(row),
+            running_at=columns["running_at"].item(row),
+            hosts=tuple(self.state.places[columns["id"].item(row)]),
         )
 
     def advance(self) -> None:
