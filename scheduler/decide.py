@@ -26,7 +26,7 @@ from scheduler.waits import list_balances, list_waits
 def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decision:
     """What to do now, with a reason for every action and every wait.
 
-    Without `waits`, as a simulation asks, neither reasons to wait nor balances are told, in reasons to act too.
+    Without `waits`, as a simulation asks, neither reasons to wait nor balances are told.
     """
     # No garbage collection meanwhile: a decision makes no cycles, and looking for some took a fifth of its time.
     was = gc.isenabled()

@@ -18,9 +18,7 @@ def _name_project(board: Board, project: int) -> int:
 
 
 def _tell_balance(board: Board, project: int, name: str = "balance_ppm") -> dict[str, int]:
-    """The lowest balance on the project's path, which decides; nothing without a budget, or if nobody asks."""
-    if not board.tells:
-        return {}
+    """The lowest balance on the project's path, which decides; nothing if there is no budget."""
     balances = [board.funds.balance_ppm(node) for node in board.path(project)]
     known = [balance for balance in balances if balance is not None]
     return {name: min(known)} if known and len(known) == len(balances) else {}

@@ -55,7 +55,7 @@ MUTANTS = (
         "R10",
         "a checkpoint makes no victim cheaper",
         "board",
-        "max(since, int(attempts.last_checkpoint_at[attempt]))",
+        "max(since, attempts.last_checkpoint_at.item(attempt))",
         "since",
         "r09_r10_preemption",
     ),
