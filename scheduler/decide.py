@@ -84,6 +84,7 @@ def _choose(wanted: BoolArray, board: Board, tally: Tally) -> IntArray:
 
 
 def _walk_to_rest(board: Board) -> None:
+    """Express starts, then funded ones, again and again, while the one makes the other possible (R8)."""
     while True:
         turns, kept, roomier = board.turns, len(board.book.by_zone), board.roomier
         _walk_express(board)
