@@ -75,7 +75,8 @@ def demonstration_submit(*, now: datetime) -> int:
     pending = Workload.objects.filter(is_demonstration=True, state=WorkloadState.PENDING).count()
     tick = epoch_seconds(now) // TICK_SECONDS
     draw = random.Random(tick)  # noqa: S311 - the mix of a demonstration is no secret
-    wanted = 3 if pending < PENDING_LOW else draw.randint(0, 2)
+    usual = draw.randint(0, 2)  # drawn always: what follows is the same however long the queue is
+    wanted = 3 if pending < PENDING_LOW else usual
     people = _authors()
     kinds = [kind for kind in KINDS if kind.gpus <= largest]
     if not people or not kinds:
@@ -97,24 +98,28 @@ def _one_submit(
 ) -> bool:
     author = draw.choice(list(people.values()))
     kind = draw.choices(kinds, [kind.weight for kind in kinds])[0]
+    name, priority = f"{kind.name}-{draw.randint(10, 99)}", draw.choice([0, 0, 0, 10])
+    fails = draw.randrange(FAILS_ONE_IN) == 0
     steps = max(draw.randint(*kind.run_seconds) // STEP_SECONDS, 1)
+    if Workload.objects.filter(author=author.user, idempotency_key=key).exists():
+        return False  # this tick has come before; its project may have moved since
     _, created = workload_submit(
         author=author.user,
         now=now,
         project=author.project,
         clusters=[cluster.name],
-        name=f"{kind.name}-{draw.randint(10, 99)}",
+        name=name,
         script=SCRIPT,
         replicas=kind.replicas,
         gpus_per_replica=kind.gpus,
         min_runtime_seconds=kind.min_runtime_seconds,
         timeout_seconds=kind.min_runtime_seconds + 900,
         resumable=kind.resumable,
-        priority=draw.choice([0, 0, 0, 10]),
+        priority=priority,
         environment={
             "DEMO_STEPS": str(steps),
             "DEMO_STEP_SECONDS": str(STEP_SECONDS),
-            "DEMO_FAILS": "1" if draw.randrange(FAILS_ONE_IN) == 0 else "0",
+            "DEMO_FAILS": "1" if fails else "0",
         },
         idempotency_key=key,
     )

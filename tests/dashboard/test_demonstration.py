@@ -113,6 +113,24 @@ def test_a_later_start_changes_nothing(data: Path) -> None:
     assert (demo_json(data), User.objects.count(), BudgetChange.objects.count(), ApiToken.objects.count()) == before
 
 
+def test_a_tick_that_comes_twice_submits_once_however_long_the_queue_is_by_then(data: Path) -> None:
+    bootstrap(data)
+    for tick in range(12):  # every other tick fills an empty queue to the length at which fewer are submitted
+        if tick % 2 == 0:
+            Workload.objects.update(is_demonstration=False)
+        demonstration_submit(now=after(15 * tick))
+        assert demonstration_submit(now=after(15 * tick + 5)) == 0
+
+
+def test_a_tick_that_comes_twice_submits_once_although_projects_have_moved(data: Path) -> None:
+    bootstrap(data)
+    demonstration_submit(now=after(0))
+    parent = Project.objects.get(path="lab/robotics")
+    for path in ("lab/vision", "lab/nlp"):
+        project_move(project=Project.objects.get(path=path), parent=parent, actor=None, now=timezone.now())
+    assert demonstration_submit(now=after(5)) == 0
+
+
 def test_what_somebody_moved_or_archived_stays_so_at_a_later_start_and_the_work_goes_on(data: Path) -> None:
     bootstrap(data)
     paths = {path: Project.objects.get(path=path) for path in ("lab/vision", "lab/robotics", "lab/nlp")}
