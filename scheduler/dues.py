@@ -28,17 +28,17 @@ class Dues:
 
     def is_due(self) -> bool:
         """Whether time alone has something to do now."""
-        rows, heap = self.state.attempts.row_of or {}, self._heap
-        while heap and heap[0][0] <= self.state.now:
-            row = rows.get(heap[0][1])
-            if row is not None and self._find(row) == heap[0][0]:
-                return True
-            heappop(heap)
-        return False
+        return any(moment <= self.state.now for moment in self.list_next())
 
     def list_next(self) -> list[int]:
-        """No attempt is due before this moment; nothing if none ever is."""
-        return [self._heap[0][0]] if self._heap else []
+        """The first such moment; nothing if there is none."""
+        rows, heap = self.state.attempts.row_of or {}, self._heap
+        while heap:
+            row = rows.get(heap[0][1])
+            if row is not None and self._find(row) == heap[0][0]:
+                return [heap[0][0]]
+            heappop(heap)
+        return []
 
     def _find(self, row: int) -> int:
         columns, policy = self.state.attempts.columns, self.policy

@@ -26,7 +26,7 @@ from scheduler.dues import Dues
 from scheduler.facts import GONE, Facts, read_facts, settle_time
 from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Claim, Ledgers
 from scheduler.line import Line
-from scheduler.rest import HORIZON_SECONDS, find_rest, list_drifts
+from scheduler.rest import HORIZON_SECONDS, chart, find_rest, list_drifts
 from scheduler.sums import count_sums
 from scheduler.types import NEVER, Begin, Mature, Policy, Snapshot
 
@@ -146,19 +146,27 @@ class Ground:
             due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
         over_at = [at + self.policy.reservation_ban_seconds for _, at in self.state.cancelled]
         due += [until for until in (*self._bans.until.values(), *over_at) if until > self.state.now]
-        rates = self.ledgers.meters[CHARGED].find_rates(self.state.now + HORIZON_SECONDS)
-        drift = list_drifts(board, rates, self._find_quota_gpus(board))
-        self.rest_until = min([find_rest(board, drift), self._known_until, *due])
+        charged = self.ledgers.meters[CHARGED]
+        bends = charged.list_bends(self.state.now + HORIZON_SECONDS)
+        courses = chart(charged.rate, bends, list_drifts(board, self._find_quota_gpus(board)))
+        self.rest_until = min([find_rest(board, courses), self._known_until, *due])
 
     def _find_quota_gpus(self, board: Board) -> int:
-        """By how many GPUs, at most, the cluster that quotas are shares of may seem to move, each second."""
-        known, hosts = self.state.capacity, board.facts.hosts
+        """By how many GPUs, at most, the cluster that quotas are shares of may seem to move, each second.
+
+        What the window gains at its right edge less what it loses at its left one; more where a budget
+        has changed in it, or where less than a window is known and scaled up.
+        """
         if self._is_level(board.tree):
             return 0
-        spread = int(known["gpus"].max(initial=0) - known["gpus"].min(initial=0))
-        spread = int(hosts.gpus.sum()) if has_changed(board.tree, board.window) else spread
+        window, history = board.window, self._know_history()
+        whole = history.open_until(window.now) - history.open_until(window.since) == window.seconds
+        if whole and not has_changed(board.tree, window):
+            now = history.gpus_at(window.now)
+            return max(abs(now - gpus) for gpus in history.list_gpus(window.since, window.since + HORIZON_SECONDS))
+        known, hosts = self.state.capacity, board.facts.hosts
         known_for = max(self.state.now - int(known["at"].min(initial=self.state.now)), 1)
-        return spread * (4 + board.window.seconds // known_for)  # what is known of less than a window is scaled up
+        return int(hosts.gpus.sum()) * (4 + window.seconds // known_for)
 
     # ------------------------------------------------ opening a board
 

@@ -58,19 +58,16 @@ class Meters:
             del edges[:at]
             self._next = 0
 
-    def find_rates(self, until: int) -> list[tuple[int, int]]:
-        """By node: the least and the largest rate up to then, if nothing happens but time."""
-        low, high = list(self.rate), list(self.rate)
+    def list_bends(self, until: int) -> list[list[tuple[int, int]]]:
+        """By node: (seconds from now, GPUs) at which its rate changes up to then, if nothing happens but time."""
+        bends: list[list[tuple[int, int]]] = [[] for _ in self.level]
         for at in range(self._next, len(self._edges)):
             moment, gpus, path, _ = self._edges[at]
             if moment > until:
                 break
             for node in path:
-                if gpus < 0:
-                    low[node] += gpus
-                else:
-                    high[node] += gpus
-        return list(zip(low, high, strict=True))
+                bends[node].append((moment - self.now, gpus))
+        return bends
 
     def turn(self, path: Path, key: Key, gpus: int, at: int) -> None:
         """From `at` on, not after now, so many GPUs more are counted each second."""

@@ -3,9 +3,9 @@
 What a decision does follows from the facts and from comparisons. With the facts unchanged, only
 time moves: contracts end, reservations come due, express starts leave the window (each at a
 known moment), and balances drift. What flows out of the window is known for the time ahead, so
-the usage of a node has a least and a largest rate; its quota moves at most by its share of the
-cluster's largest difference in GPUs, and only while capacity or shares have changed inside the
-window. A comparison can't turn over before the gap between its sides is used up.
+the usage of a node follows a known course; its limits move at most by its share of the difference
+in GPUs between the two ends of the window. A comparison can't turn over before the gap between
+its sides is used up.
 
 Who comes first doesn't matter while nobody can start. Where it could matter (a policy that saves
 for a head; more heads without a reservation than are tried), where something was left out at
@@ -14,10 +14,13 @@ this instant only, and while a new budget has no quota yet, nothing is promised.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from scheduler.board import Board
-from scheduler.types import NEVER, PPM
+from scheduler.types import NEVER, PPM, IntArray
 
 FOREVER = 1 << 62
 
@@ -27,58 +30,110 @@ NEAR_RATIO = 1e-6
 HORIZON_SECONDS = 600
 """How far ahead the flow out of the window is looked at: no rest is longer."""
 
-Drift = tuple[int, int]
-"""How many GPU-seconds a second a node's usage may come down and go up against its quota, at most; 0 or more."""
+Bend = tuple[int, int]
+"""(seconds from now, by how many GPUs usage grows faster from then on)."""
 
 
-def find_rest(board: Board, drift: list[Drift]) -> int:
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How the usage of a node goes on while nothing happens, in GPU-seconds a second."""
+
+    rate: int
+    bends: Sequence[Bend]  # in order of time
+    drift: int  # of its limits, up or down, at most
+    down: int  # how fast usage may come down against a limit, at most; 0 or more
+    up: int
+
+    def find_turn(self, gaps: Sequence[int]) -> int:
+        """The first second, from now, at which one of the gaps (limit - usage) may turn from 0 or more to less, or back."""
+        room = min((gap for gap in gaps if gap >= 0), default=FOREVER)
+        excess = min((-gap for gap in gaps if gap < 0), default=FOREVER)
+        moved = since = 0
+        rate = self.rate
+        for at, more in (*self.bends, (FOREVER, 0)):
+            seconds = FOREVER
+            if (rises := rate + self.drift) > 0:
+                seconds = (room - moved - self.drift * since) // rises
+            if (falls := self.drift - rate) > 0:
+                seconds = min(seconds, (excess - 1 + moved - self.drift * since) // falls)
+            if since + seconds < at:
+                return since + seconds + 1
+            moved += rate * (at - since)
+            since, rate = at, rate + more
+        return FOREVER
+
+
+def chart(rates: Sequence[int], bends: Sequence[Sequence[Bend]], drifts: Sequence[int]) -> list[Course]:
+    """The courses of all nodes."""
+    courses = []
+    for rate, turns, drift in zip(rates, bends, drifts, strict=True):
+        falls, rises = (sum(gpus for _, gpus in turns if gpus * sign > 0) for sign in (-1, 1))
+        courses.append(Course(rate, turns, drift, max(-rate - falls, 0) + drift, max(rate + rises, 0) + drift))
+    return courses
+
+
+def list_drifts(board: Board, quota_gpus: int) -> list[int]:
+    """By node: how far its limits move each second, at most; `quota_gpus`: how far the cluster that quotas share does.
+
+    A limit is at most twice a quota, whose balance may be overdrawn (policy).
+    """
+    if not quota_gpus:
+        return [0] * len(board.funds.shares)
+    most = quota_gpus * (PPM + board.policy.overdraw_limit_ppm)
+    return [
+        -(-most * share // PPM ** (depth + 1))
+        for share, depth in zip(board.funds.shares, board.tree.depth, strict=True)
+    ]
+
+
+def find_rest(board: Board, courses: list[Course]) -> int:
     """The moment before which the decision of `board`, which was empty, stays so; 0: not known."""
     funds = board.funds
     new = any(never and share for never, share in zip(funds.never, funds.shares, strict=True))
     if board.policy.save_for_head or board.unsure or new:
         return 0
-    contracts = min(_rest_of_contracts(board, drift), _rest_of_returns(board, drift))
-    seconds = min(_rest_of_limits(board, drift), contracts, _rest_of_licences(board, drift))
+    contracts = min(_rest_of_contracts(board, courses), _rest_of_returns(board, courses))
+    seconds = min(_rest_of_limits(board, courses), contracts, _rest_of_licences(board, courses))
     moments = [kept.booking.at for kept in board.book.by_zone.values() if kept.booking.at > board.now]
     return min([board.now + min(max(seconds, 0), HORIZON_SECONDS), *moments])
 
 
-def list_drifts(board: Board, rates: list[tuple[int, int]], quota_gpus: int) -> list[Drift]:
-    """By node; `rates`: of its usage, least and largest; `quota_gpus`: how far the cluster's GPUs may move quotas."""
-    shares = [
-        -(-quota_gpus * share // PPM**depth) for share, depth in zip(board.funds.shares, board.tree.depth, strict=True)
-    ]
-    return [(max(-low, 0) + share, max(high, 0) + share) for (low, high), share in zip(rates, shares, strict=True)]
-
-
-def _rest_of_limits(board: Board, drift: list[Drift]) -> int:
+def _rest_of_limits(board: Board, courses: list[Course]) -> int:
     """Balances against 0 and against the margin of returns."""
     funds, least = board.funds, FOREVER
-    for node, (down, up) in enumerate(drift):
+    for node, course in enumerate(courses):
         if funds.never[node] or node == board.tree.root:
             continue
         used, booked = funds.usage[node], funds.reserved[node]
-        for limit in (funds.positive_limit[node], funds.return_limit[node]):
-            for value in (used, used + booked) if booked else (used,):
-                if value <= limit and up:
-                    least = min(least, (limit - value) // up)
-                elif value > limit and down:
-                    least = min(least, (value - limit - 1) // down)
+        gaps = [limit - used for limit in (funds.positive_limit[node], funds.return_limit[node])]
+        gaps += [gap - booked for gap in gaps] if booked else ()
+        least = min(least, course.find_turn(gaps))
     return least
 
 
-def _rest_of_contracts(board: Board, drift: list[Drift]) -> int:
+def _list_fastest(board: Board, courses: list[Course]) -> tuple[IntArray, IntArray]:
+    """By project: how fast what its path may still be charged grows and shrinks, at most."""
+    pairs = [
+        [max((getattr(courses[node], way) for node in path), default=0) for path in board.tree.path_of]
+        for way in ("down", "up")
+    ]
+    return np.array(pairs[0], dtype=np.int64), np.array(pairs[1], dtype=np.int64)
+
+
+def _rest_of_contracts(board: Board, courses: list[Course]) -> int:
     """What waits, once charged, against the overdraw limit."""
     pending, limits = board.facts.pending, board.limits()
-    rows = np.flatnonzero(~board.started & (pending.min_runtime_seconds > 0))
-    charge = pending.replicas[rows] * pending.gpus_per_replica[rows] * pending.min_runtime_seconds[rows]
-    room = limits.contract[pending.project[rows]]
-    gaps = np.abs(room - charge)[room >= 0]
-    fastest = max(max(pair) for pair in drift)
-    return int(gaps.min()) // fastest - 1 if len(gaps) and fastest else FOREVER
+    rows = np.flatnonzero(~board.started & board.line.funds)
+    project = pending.project[rows]
+    room = limits.contract[project]
+    grows, shrinks = (speed[project] for speed in _list_fastest(board, courses))
+    gaps = room - board.line.charge[rows]
+    speed = np.where(gaps < 0, grows, shrinks)
+    seconds = (np.abs(gaps) // np.maximum(speed, 1))[(room >= 0) & (speed > 0)]
+    return int(seconds.min()) - 1 if len(seconds) else FOREVER
 
 
-def _rest_of_returns(board: Board, drift: list[Drift]) -> int:
+def _rest_of_returns(board: Board, courses: list[Course]) -> int:
     """What is left of the contracts of unallocated attempts, which runs down, against the overdraw limit (R6)."""
     attempts, limits = board.facts.attempts, board.limits()
     rows = np.array(list(board.pool.unallocated), dtype=np.int64)
@@ -95,25 +150,29 @@ def _rest_of_returns(board: Board, drift: list[Drift]) -> int:
     matters = (over > 0) & (room >= 0)
     if not matters.any():
         return FOREVER
-    fastest = max(max(pair) for pair in drift)
-    return int((over[matters] // (gpus[matters] + fastest)).min()) - 1
+    grows = _list_fastest(board, courses)[0][attempts.project[rows]]
+    return int((over[matters] // (gpus[matters] + grows[matters])).min()) - 1
 
 
-def _rest_of_licences(board: Board, drift: list[Drift]) -> int:
+def _rest_of_licences(board: Board, courses: list[Course]) -> int:
     """R9 (c): each pair that was compared, against the margin."""
     funds, tree, least = board.funds, board.tree, float(HORIZON_SECONDS)
     inverse = [0.0 if never else bottom / top for never, (top, bottom) in zip(funds.never, funds.quotas, strict=True)]
     margin = board.policy.licence_margin_ppm / PPM
     for node, charge in funds.asked:
-        mine, (down, up) = funds.ratio[node] + charge * inverse[node] + margin, drift[node]
+        charged = funds.ratio[node] + charge * inverse[node]
+        mine, course = charged + margin, courses[node]
+        # A ratio moves with its usage, and by itself times as much as its quota does.
+        down, up = (speed + course.drift * charged for speed in (course.down, course.up))
         for other in tree.children[tree.parent[node]]:
             if other == node or funds.never[other]:
                 continue
-            ahead, (falls, rises) = funds.ratio[other] - mine, drift[other]
+            ahead, its = funds.ratio[other] - mine, courses[other]
+            turns = its.drift * funds.ratio[other]
             if ahead >= 0:  # led: until the other comes down and this one goes up
-                speed = falls * inverse[other] + up * inverse[node]
+                speed = (its.down + turns) * inverse[other] + up * inverse[node]
             else:
-                speed = rises * inverse[other] + down * inverse[node]
+                speed = (its.up + turns) * inverse[other] + down * inverse[node]
             gap = abs(ahead) - NEAR_RATIO
             if speed and gap < least * speed:  # two that stand still stay as they are, however near
                 least = gap / speed
