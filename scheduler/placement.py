@@ -26,8 +26,8 @@ FOR_ALLOCATED = (KEPT, MIXED, EMPTY, TAKEABLE)
 FOR_UNALLOCATED = (TAKEABLE, MIXED, EMPTY, KEPT)
 """Kinds in the order in which a start prefers them: its like first, its opposite last."""
 
-FREE, MOST = range(2)
-"""GPUs of a host that are free; with those that some asker may take (R9)."""
+FREE, ROOM, MOST = range(3)
+"""GPUs of a host that are free; with those of unallocated work; with all that some asker may take (R9)."""
 
 Placement = tuple[tuple[int, int], ...]
 """(host index, replicas on it), by host index."""
@@ -48,8 +48,8 @@ class Floor:
         self.takeable = [0] * len(self.gpus)  # GPUs of work that can be taken by every asker
         self.funded = [0] * len(self.gpus)  # GPUs of work that can be taken by licence (R9)
         self.sizes = Tally(self.free)
-        self.tallies = (Tally(self.free), Tally(self.free))  # see FREE, MOST
-        self._counted = [(gpus, gpus) for gpus in self.free]  # the host's numbers there
+        self.tallies = (Tally(self.free), Tally(self.free), Tally(self.free))  # see FREE, ROOM, MOST
+        self._counted = [(gpus, gpus, gpus) for gpus in self.free]  # the host's numbers there
         self.zone = [0] * len(self.gpus)  # 0: nobody's; else the reservation that keeps the host
         self.touched: set[int] = set()  # hosts that were changed
         self._heaps: dict[tuple[int, int], dict[int, list[int]]] = {}  # by zone and kind, then free GPUs
@@ -57,7 +57,8 @@ class Floor:
 
     def _count(self, host: int) -> None:
         free = self.free[host]
-        new, old = (free, free + self.takeable[host] + self.funded[host]), self._counted[host]
+        room = free + self.takeable[host]
+        new, old = (free, room, room + self.funded[host]), self._counted[host]
         if new != old:
             self._counted[host] = new
             for tally, before, after in zip(self.tallies, old, new, strict=True):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 
-from scheduler.placement import Floor, Placement
+from scheduler.placement import ROOM, Floor, Placement
+from scheduler.tally import Tally
 from scheduler.victims import IMPOSSIBLE, MANY, GangSearch, Tables
 
 
@@ -81,6 +82,7 @@ class Licence:
     granted: frozenset[int] = frozenset()
     led: tuple[int, ...] = ()
     named: frozenset[int] = frozenset()
+    rooms: dict[frozenset[int], tuple[int, Tally]] = field(default_factory=dict, compare=False)  # see Pool.count_room
 
 
 def may_take_unallocated(asker: Asker, victim: Victim) -> bool:
@@ -115,6 +117,8 @@ def count_lost(gpus: int, since: int, now: int, cap_seconds: int) -> int:
 
 Offer = tuple[int, int, int]
 """(a bound on what making room there costs, room, host): not above the host's Entry."""
+
+NOTHING = Tally()
 
 MANY_TRIED = 8
 """Hosts met in vain before their offers are made anew."""
@@ -244,18 +248,52 @@ class Pool:
 
     def find_plan(self, asker: Asker, licence: Licence, closed: frozenset[int] = frozenset()) -> Plan | None:
         """The cheapest place for the whole gang on free and taken GPUs outside `closed` hosts, or None."""
-        whole = self._find_on_one_host(asker.replicas * asker.gpus, licence, closed)
+        room, gpus = self.count_room(licence, closed), asker.replicas * asker.gpus
+        whole = self._find_on_one_host(gpus, licence, closed) if room.largest() >= gpus else None
         if whole is not None:
             host, victims = whole
             return Plan(((host, asker.replicas),), victims)
-        if asker.replicas == 1:
+        if asker.replicas == 1 or room.count_slots(asker.gpus) < asker.replicas:
             return None
         found = GangSearch(self, asker.replicas, asker.gpus, licence, closed).solve()
         return None if found is None else Plan(*found)
 
+    def count_room(self, licence: Licence, closed: frozenset[int]) -> Tally:
+        """Hosts outside `closed` by the GPUs that are free or may be taken there: no asker with that licence has more."""
+        changes, room = licence.rooms.get(closed, (-1, NOTHING))
+        if changes != self.tables.changes:
+            licence.rooms[closed] = self.tables.changes, (room := self._count_room(licence, closed))
+        return room
+
+    def _count_room(self, licence: Licence, closed: frozenset[int]) -> Tally:
+        more: dict[int, int] = {}
+        for sign, attempts in ((-1, licence.barred), (1, licence.granted)):
+            for one in attempts:
+                for host, gpus in self.list_places(self.victims[one]):
+                    more[host] = more.get(host, 0) + sign * gpus
+        if self._is_mostly(closed):
+            hosts = [host for host in range(len(self.floor.gpus)) if host not in closed]
+            return Tally(self.tables.room(host) + more.get(host, 0) for host in hosts)
+        tally = self.floor.tallies[ROOM].copy()
+        for host in closed:
+            tally.remove(self.tables.room(host))
+        for host, gpus in more.items():
+            if host not in closed:
+                room = self.tables.room(host)
+                tally.move(room, room + gpus)
+        return tally
+
+    def _is_mostly(self, closed: frozenset[int]) -> bool:
+        return 2 * len(closed) > len(self.floor.gpus)
+
     def _find_on_one_host(
         self, gpus: int, licence: Licence, closed: frozenset[int]
     ) -> tuple[int, tuple[int, ...]] | None:
+        if self._is_mostly(closed):
+            best = None
+            for host in range(len(self.floor.gpus)):
+                best = self._better(host, gpus, licence, best) if host not in closed else best
+            return self._unpack(best, gpus, licence)
         seen = self.list_hosts(licence.barred) - closed
         best = self.tables.find_best(gpus, seen | closed)
         for host in seen:
@@ -272,6 +310,9 @@ class Pool:
                 best = self._better(host, gpus, licence, best)
         if len(tried) > MANY_TRIED:
             self._offer_anew(licence.led, gpus, tried)
+        return self._unpack(best, gpus, licence)
+
+    def _unpack(self, best: Entry | None, gpus: int, licence: Licence) -> tuple[int, tuple[int, ...]] | None:
         if best is None:
             return None
         host = best[2]

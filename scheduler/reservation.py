@@ -110,6 +110,14 @@ class HeadTrial(Trial):
                 board.unsure = True
                 return
 
+    def is_vain(self) -> bool:
+        """Whether nobody can get a reservation; reasons to wait tell what would do, and so ask all."""
+        return not self.board.tells and super().is_vain()
+
+    def has_way(self, item: int) -> bool:
+        """Whether enough GPUs are certain to be free for it sooner or later."""
+        return self.timeline.could_hold(self._make_head(item, self.items.contract_seconds[item]))
+
     def is_hopeless(self, item: int) -> bool:
         """Its child of the root is done with, or it is like one that was tried, or can't be funded."""
         project = self.items.project[item]
@@ -191,14 +199,13 @@ class HeadTrial(Trial):
 
     def _would_do(self, item: int, contract_seconds: int, leading: bool = False) -> bool:
         """Whether a place would become certain sooner or later."""
-        head = self._make_head(item, contract_seconds, leading)
-        claims, open_at = self.timeline.find_claims(head), self.timeline.find_open(head)
-        room = self.timeline.count_room(NOT_EVER - 1, claims, open_at)
-        return int((room // head.gpus).sum()) >= head.replicas
+        return self.timeline.could_hold(self._make_head(item, contract_seconds, leading))
 
 
 def find_spot(timeline: Timeline, head: Asker, items: Items, item: int) -> Spot | None:
     """The earliest certain place for the gang, with room under every burst cap; None if there is none."""
+    if not timeline.could_hold(head):
+        return None
     claims, open_at = timeline.find_claims(head), timeline.find_open(head)
     at = timeline.find_earliest(head, claims, open_at)
     room_at = find_burst_time(timeline, claims, items, item)

@@ -44,10 +44,47 @@ class Trial:
 
         The walk refers to this trial and so isn't kept in it: nobody looks for cycles after a decision.
         """
+        if self.is_vain():
+            return
         walk = self.lay_out_walk()
         while (item := walk.head()) is not None:
             self.try_item(item)
             walk.drop(item, self.is_hopeless)
+
+    def is_vain(self) -> bool:
+        """Whether nothing at all can start or return: then nobody's turn matters, and nothing changes on the way.
+
+        Of items that differ by their minimum runtime alone the shortest one answers for all.
+        """
+        if self.board.policy.save_for_head and self.saves:
+            return False
+        first: dict[tuple[object, ...], int] = {}
+        for item, contract in enumerate(self.items.contract_seconds):
+            kind = self.kind_like(item)
+            if kind not in first or contract < self.items.contract_seconds[first[kind]]:
+                first[kind] = item
+        return not any(self.can_pay(item) and self.has_way(item) for item in first.values())
+
+    def kind_like(self, item: int) -> tuple[object, ...]:
+        """Items alike in this differ in their minimum runtime alone; what returns or is reserved is like nothing else."""
+        items = self.items
+        if items.returns[item] or items.row[item] in self.board.book.by_row:
+            return (item,)
+        return items.project[item], items.priority[item], *self.shape(item), items.author[item] in self.board.banned
+
+    def has_way(self, item: int) -> bool:
+        """Whether it could start or return just now."""
+        row = self.items.row[item]
+        if self.items.returns[item]:
+            return row in self.board.pool.unallocated and self.fits_reservations(row)
+        if row not in self.board.book.by_row:
+            return self.find_way(item) is not None
+        dropped = self.board.book.drop(row)
+        if dropped is None:
+            return False
+        found = find_reserved_way(self, item, dropped[1])
+        self.board.book.put_back(dropped)
+        return found is not None
 
     def lay_out_walk(self) -> Walk:
         """The tree, with the items in its leaves."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class Tally:
     """Hosts counted by their number of GPUs, of some kind."""
 
-    def __init__(self, gpus: Iterable[int] = ()) -> None:
+    def __init__(self, gpus: Iterable[int] | Mapping[int, int] = ()) -> None:
         self._hosts = Counter(gpus)
         self._slots: dict[int, int] = {}
+
+    def copy(self) -> Tally:
+        """The same numbers, apart from now on."""
+        return Tally(self._hosts)
 
     def move(self, old: int, new: int) -> None:
         """One host has another number now."""
@@ -30,6 +34,11 @@ class Tally:
             known = self._slots[gpus] = sum(size // gpus * count for size, count in self._hosts.items() if size >= gpus)
         return known
 
+    def remove(self, gpus: int) -> None:
+        """One host with that number counts no longer."""
+        self._hosts[gpus] -= 1
+        self._slots.clear()
+
     def largest(self) -> int:
         """The most GPUs of one host."""
-        return max(self._hosts, default=0)
+        return max((size for size, count in self._hosts.items() if count), default=0)

@@ -13,7 +13,11 @@ import numpy as np
 from scheduler.board import Board
 from scheduler.preemption import Asker
 from scheduler.state import is_allocated
+from scheduler.tally import Tally
 from scheduler.types import NEVER, Attempts, BoolArray, IntArray, Standing
+
+Terms = tuple[int, int, tuple[int, ...]]
+"""(project, priority, branches led): askers alike in these have like claims."""
 
 NOT_EVER = 1 << 60
 """Later than any moment: the asker has no claim on these GPUs."""
@@ -42,6 +46,8 @@ class Timeline:
         self.holds = _gather_holds(board)
         self.free = np.array(board.floor.free, dtype=np.int64)
         self.below = board.tree.list_below()
+        self._claims: dict[Terms, IntArray] = {}
+        self._ever: dict[tuple[Terms, int], Tally] = {}  # with the number of reservations
 
     def list_led(self, project: int, gpu_seconds: int) -> list[int]:
         """R9 (c): every branch that the project's path leads by the margin, once charged, where the paths part."""
@@ -53,6 +59,22 @@ class Timeline:
 
     def find_claims(self, asker: Asker) -> IntArray:
         """For every hold: from when on the asker may count on its GPUs; NOT_EVER without a licence (R9)."""
+        terms = asker.project, asker.priority, asker.led
+        claims = self._claims.get(terms)
+        if claims is None:
+            claims = self._claims[terms] = self._find_claims(asker)
+        return claims
+
+    def could_hold(self, asker: Asker) -> bool:
+        """Whether the whole gang would be certain to fit sooner or later."""
+        name = (asker.project, asker.priority, asker.led), len(self.board.book.by_zone)
+        ever = self._ever.get(name)
+        if ever is None:
+            room = self.count_room(NOT_EVER - 1, self.find_claims(asker), self.find_open(asker))
+            ever = self._ever[name] = Tally(room.tolist())
+        return ever.count_slots(asker.gpus) >= asker.replicas
+
+    def _find_claims(self, asker: Asker) -> IntArray:
         holds = self.holds
         own = holds.project == asker.project
         led = np.zeros(len(self.board.tree.leaf_of), dtype=bool)
@@ -82,7 +104,7 @@ class Timeline:
 
     def find_earliest(self, asker: Asker, claims: IntArray, open_at: IntArray) -> int | None:
         """The first moment at which the whole gang is certain to fit, by bisection; None: never."""
-        if int((self.count_room(NOT_EVER - 1, claims, open_at) // asker.gpus).sum()) < asker.replicas:
+        if not self.could_hold(asker):
             return None
         moments = np.maximum(claims, open_at[self.holds.host])
         moments = np.unique(np.concatenate([moments, open_at]))

@@ -69,6 +69,7 @@ class Tables:
         self._rates: dict[int, int] = {}  # by host: no unallocated GPU there costs less
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
         self._heaps: dict[int, list[Offer]] = {}
+        self.changes = 0  # on all hosts
         self._turns: dict[int, int] = {}  # by host: how often it has changed
         self._stale: dict[int, set[int]] = {}  # by heap: hosts to offer anew
 
@@ -113,6 +114,7 @@ class Tables:
         """Free GPUs or victims of the host changed."""
         self._rates.pop(host, None)
         self._least.pop(host, None)
+        self.changes += 1
         self._turns[host] = self._turns.get(host, 0) + 1
         for stale in self._stale.values():
             stale.add(host)
@@ -233,9 +235,7 @@ class GangSearch:
         self.options: list[Option] = []
 
     def solve(self) -> tuple[Placement, tuple[int, ...]] | None:
-        """(placement, victims); None if even all that this asker may take is not enough."""
-        if self._count_most() < self.replicas:
-            return None
+        """(placement, victims); None if even all that this asker may take is not enough: see Pool.count_room."""
         hosts = (self.tables.on_host.keys() | self.pool.list_hosts(self.licence.granted)) - self.closed
         self.options = [option for host in sorted(hosts) for option in self._list_options(host)]
         heapify(self.options)
@@ -251,17 +251,6 @@ class GangSearch:
             return None
         self._drop_needless()
         return self._place()
-
-    def _count_most(self) -> int:
-        """How many replicas the free GPUs and all that the licence covers could hold."""
-        floor = self.pool.floor
-        room = np.array(floor.free, dtype=np.int64) + np.array(floor.takeable, dtype=np.int64)
-        for sign, attempts in ((-1, self.licence.barred), (1, self.licence.granted)):
-            for one in attempts:
-                for host, gpus in self.pool.list_places(self.pool.victims[one]):
-                    room[host] += sign * gpus
-        room[list(self.closed)] = 0
-        return int((room // self.gpus).sum())
 
     def _list_options(self, host: int) -> list[Option]:
         """The cheapest way to each number of further slots on the host."""
