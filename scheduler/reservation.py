@@ -87,7 +87,7 @@ class HeadTrial(Trial):
         """As every walk; then like heads hear alike what would do."""
         super().run()
         self._look_further()
-        for item, row in enumerate(self.items.row):
+        for item, row in enumerate(self.items.row if self.longest else ()):
             if row not in self.board.book.by_row and (longest := self.longest.get(self._name(item))) is not None:
                 self.board.too_large[row] = longest
 

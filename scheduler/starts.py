@@ -10,7 +10,7 @@ from scheduler import explain
 from scheduler.board import Board
 from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
 from scheduler.ordering import Items, Leaf, Walk, group_items
-from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED, FREE, MOST
+from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED, FREE, MOST, Placement
 from scheduler.preemption import Asker, Plan
 from scheduler.reserved import find_reserved_way
 from scheduler.types import Code, Return, Standing
@@ -74,17 +74,23 @@ class Trial:
 
     def has_way(self, item: int) -> bool:
         """Whether it could start or return just now."""
-        row = self.items.row[item]
+        board, row = self.board, self.items.row[item]
         if self.items.returns[item]:
-            return row in self.board.pool.unallocated and self.fits_reservations(row)
-        if row not in self.board.book.by_row:
-            return self.find_way(item) is not None
-        dropped = self.board.book.drop(row)
-        if dropped is None:
+            return row in board.pool.unallocated and self.fits_reservations(row)
+        if row in board.book.by_row:
+            dropped = board.book.drop(row)
+            found = dropped and find_reserved_way(self, item, dropped[1])
+            if dropped is not None:
+                board.book.put_back(dropped)
+            return bool(found)
+        if self.find_free(item) is not None:
+            return True
+        if self.items.author[item] in board.banned:
             return False
-        found = find_reserved_way(self, item, dropped[1])
-        self.board.book.put_back(dropped)
-        return found is not None
+        replicas, gpus = self.shape(item)
+        closed = board.book.list_closed(self.list_zones(item, taking=True))
+        room = board.pool.count_room(board.pool.judge(self.make_asker(item)), closed)
+        return room.count_slots(gpus) >= replicas
 
     def lay_out_walk(self) -> Walk:
         """The tree, with the items in its leaves."""
@@ -174,22 +180,15 @@ class Trial:
 
     def find_way(self, item: int) -> Plan | None:
         """The one gate to GPUs: free ones first, then such as this asker may take (R9, R10)."""
-        board, items = self.board, self.items
-        replicas, gpus = self.shape(item)
-        contract = items.contract_seconds[item]
-        zones = board.book.list_open(board.ends_at(contract), self.express)
-        kept = tuple(board.book.by_zone)  # a reservation that is tried, or has started, opens its own hosts
-        full = (replicas, gpus, zones, kept)
-        if full not in self.full:
-            place = board.floor.find_place(replicas, gpus, self.kinds, zones)
-            if place is not None:
-                return Plan(place)
-            self.full.add(full)
-        if items.author[item] in board.banned:
+        board = self.board
+        place = self.find_free(item)
+        if place is not None:
+            return Plan(place)
+        if self.items.author[item] in board.banned:
             return None
-        asker = self.make_asker(item)
-        zones = board.book.list_open(board.ends_at(contract, taking=True), self.express)
-        terms = (replicas, gpus, (board.pool.name_terms(asker), zones, kept))
+        asker, (replicas, gpus) = self.make_asker(item), self.shape(item)
+        zones = self.list_zones(item, taking=True)
+        terms = (replicas, gpus, (board.pool.name_terms(asker), zones, tuple(board.book.by_zone)))
         if terms in self.blocked:
             return None
         board.renew_saved()
@@ -199,6 +198,25 @@ class Trial:
             if board.floor.tallies[MOST].count_slots(gpus) < replicas:
                 self.hopeless.add((replicas, gpus))
         return plan
+
+    def list_zones(self, item: int, taking: bool) -> tuple[int, ...]:
+        """R12: the reservations that it would not delay."""
+        return self.board.book.list_open(self.board.ends_at(self.items.contract_seconds[item], taking), self.express)
+
+    def find_free(self, item: int) -> Placement | None:
+        """A place on free GPUs."""
+        board, (replicas, gpus) = self.board, self.shape(item)
+        if board.floor.tallies[FREE].count_slots(gpus) < replicas:
+            return None
+        zones = self.list_zones(item, taking=False)
+        # A reservation that is tried, or has started, opens its own hosts.
+        full = (replicas, gpus, zones, tuple(board.book.by_zone))
+        if full in self.full:
+            return None
+        place = board.floor.find_place(replicas, gpus, self.kinds, zones)
+        if place is None:
+            self.full.add(full)
+        return place
 
     def make_asker(self, item: int) -> Asker:
         """R9 (c): judged as charged for its contract, counted as at least half an hour (policy)."""
