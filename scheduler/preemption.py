@@ -248,12 +248,15 @@ class Pool:
 
     def find_plan(self, asker: Asker, licence: Licence, closed: frozenset[int] = frozenset()) -> Plan | None:
         """The cheapest place for the whole gang on free and taken GPUs outside `closed` hosts, or None."""
-        room, gpus = self.count_room(licence, closed), asker.replicas * asker.gpus
-        whole = self._find_on_one_host(gpus, licence, closed) if room.largest() >= gpus else None
+        gpus = asker.replicas * asker.gpus
+        changes, room = licence.rooms.get(closed, (-1, NOTHING))
+        whole = None
+        if changes != self.tables.changes or room.largest() >= gpus:  # counting is dearer than looking, once
+            whole = self._find_on_one_host(gpus, licence, closed)
         if whole is not None:
             host, victims = whole
             return Plan(((host, asker.replicas),), victims)
-        if asker.replicas == 1 or room.count_slots(asker.gpus) < asker.replicas:
+        if asker.replicas == 1 or self.count_room(licence, closed).count_slots(asker.gpus) < asker.replicas:
             return None
         found = GangSearch(self, asker.replicas, asker.gpus, licence, closed).solve()
         return None if found is None else Plan(*found)

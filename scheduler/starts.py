@@ -6,6 +6,8 @@ remembered: within one walk room only shrinks, so nobody asks for it again.
 
 from __future__ import annotations
 
+import numpy as np
+
 from scheduler import explain
 from scheduler.board import Board
 from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
@@ -58,12 +60,13 @@ class Trial:
         """
         if self.board.policy.save_for_head and self.saves:
             return False
-        first: dict[tuple[object, ...], int] = {}
-        for item, contract in enumerate(self.items.contract_seconds):
+        seen = set()
+        for item in np.argsort(np.array(self.items.contract_seconds), kind="stable").tolist():
             kind = self.kind_like(item)
-            if kind not in first or contract < self.items.contract_seconds[first[kind]]:
-                first[kind] = item
-        return not any(self.can_pay(item) and self.has_way(item) for item in first.values())
+            if kind not in seen and self.can_pay(item) and self.has_way(item):
+                return False
+            seen.add(kind)
+        return True
 
     def kind_like(self, item: int) -> tuple[object, ...]:
         """Items alike in this differ in their minimum runtime alone; what returns or is reserved is like nothing else."""
