@@ -12,12 +12,11 @@ clock, and always with a half-life, whose weights change every second.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.balance import Capacity, History, Tree, build_tree, compute_quotas, has_changed, list_steps
+from scheduler.balance import Tree, build_tree
 from scheduler.bans import list_bans
 from scheduler.board import Board, find_window, lay_out, open_book
 from scheduler.book import Book
@@ -28,6 +27,7 @@ from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Claim, Le
 from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, chart, find_rest, list_drifts
 from scheduler.sums import count_sums
+from scheduler.supply import Supply
 from scheduler.types import NEVER, Begin, Mature, Policy, Snapshot
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ class Ground:
         self._dirty_hosts: set[int] = set()
         self._saved: set[int] = set()  # attempts, by row, that would lose less now
         self._rebook = True
-        self._quotas_at = 0
-        self._steps = 0  # of capacity, in the history
-        self._history = History(())
+        self._supply = Supply(state)
         self.rest_until = 0  # see rest.py
         self._snapshot: Snapshot | None = None
         self._over = np.zeros(0, dtype=bool)  # by row of Pending: it waits no longer
@@ -148,25 +146,9 @@ class Ground:
         due += [until for until in (*self._bans.until.values(), *over_at) if until > self.state.now]
         charged = self.ledgers.meters[CHARGED]
         bends = charged.list_bends(self.state.now + HORIZON_SECONDS)
-        courses = chart(charged.rate, bends, list_drifts(board, self._find_quota_gpus(board)))
+        drift = self._supply.find_drift(board.tree, board.window, HORIZON_SECONDS)
+        courses = chart(charged.rate, bends, list_drifts(board, drift))
         self.rest_until = min([find_rest(board, courses), self._known_until, *due])
-
-    def _find_quota_gpus(self, board: Board) -> int:
-        """By how many GPUs, at most, the cluster that quotas are shares of may seem to move, each second.
-
-        What the window gains at its right edge less what it loses at its left one; more where a budget
-        has changed in it, or where less than a window is known and scaled up.
-        """
-        if self._is_level(board.tree):
-            return 0
-        window, history = board.window, self._know_history()
-        whole = history.open_until(window.now) - history.open_until(window.since) == window.seconds
-        if whole and not has_changed(board.tree, window):
-            now = history.gpus_at(window.now)
-            return max(abs(now - gpus) for gpus in history.list_gpus(window.since, window.since + HORIZON_SECONDS))
-        known, hosts = self.state.capacity, board.facts.hosts
-        known_for = max(self.state.now - int(known["at"].min(initial=self.state.now)), 1)
-        return int(hosts.gpus.sum()) * (4 + window.seconds // known_for)
 
     # ------------------------------------------------ opening a board
 
@@ -303,7 +285,7 @@ class Ground:
         """A board from the kept sums; from now on it is kept, too."""
         over = self._over[: len(facts.pending.id)].copy()
         self.board = board = lay_out(facts, self.ledgers.sums(), self.tree, over, self._line)
-        self._quotas_at = self.state.now
+        self._supply.forget()
         board.pool.touched.clear()
         board.floor.touched.clear()
         self._dirty = {
@@ -323,31 +305,16 @@ class Ground:
         board.unallocated_usage, board.unallocated_gpus = sums.unallocated_usage, sums.unallocated_gpus
         funds = board.funds
         funds.usage, funds.allocated, funds.express = sums.usage, sums.allocated, sums.express
-        if self._is_level(board.tree):
+        quotas = self._supply.make_quotas(board.tree, board.window, self.policy, funds.shares)
+        if quotas is None:
             funds.recount()
         else:
-            capacity = Capacity(self._know_history(), board.window)
-            funds.set_quotas(compute_quotas(board.tree, capacity, self.policy, funds.shares), self.policy)
+            funds.set_quotas(quotas, self.policy)
         board.restart(self._over[: len(facts.pending.id)].copy(), self._bans.find_banned(self.state.now))
         self._clear_pool(board)
         self._clear_floor(board)
         self._clear_book(board)
         return board
-
-    def _know_history(self) -> History:
-        """The steps of capacity are only ever added to."""
-        if self._steps != self.state.capacity.count:
-            self._steps, self._history = self.state.capacity.count, History(list_steps(self.state.capacity.view()))
-        return self._history
-
-    def _is_level(self, tree: Tree) -> bool:
-        """Whether quotas are what they were: neither shares nor capacity have changed since a window before then."""
-        past = bisect_right(tree.changes, self.state.now)
-        latest = max(int(self.state.capacity["at"].max(initial=NEVER)), tree.changes[past - 1] if past else NEVER)
-        if latest <= self._quotas_at - self.ledgers.meters[0].window_seconds:
-            return True
-        self._quotas_at = self.state.now
-        return False
 
     def _clear_pool(self, board: Board) -> None:
         pool, standing = board.pool, board.facts.standing

@@ -262,7 +262,7 @@ class Pool:
         return None if found is None else Plan(*found)
 
     def count_room(self, licence: Licence, closed: frozenset[int]) -> Tally:
-        """Hosts outside `closed` by the GPUs that are free or may be taken there: no asker with that licence has more."""
+        """Hosts outside `closed` by the GPUs that an asker with that licence may have there, all victims taken."""
         changes, room = licence.rooms.get(closed, (-1, NOTHING))
         if changes != self.tables.changes:
             licence.rooms[closed] = self.tables.changes, (room := self._count_room(licence, closed))

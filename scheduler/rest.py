@@ -45,7 +45,7 @@ class Course:
     up: int
 
     def find_turn(self, gaps: Sequence[int]) -> int:
-        """The first second, from now, at which one of the gaps (limit - usage) may turn from 0 or more to less, or back."""
+        """The first second from now at which one of the gaps (limit - usage) may turn to less than 0, or back."""
         room = min((gap for gap in gaps if gap >= 0), default=FOREVER)
         excess = min((-gap for gap in gaps if gap < 0), default=FOREVER)
         moved = since = 0

@@ -69,7 +69,7 @@ class Trial:
         return True
 
     def kind_like(self, item: int) -> tuple[object, ...]:
-        """Items alike in this differ in their minimum runtime alone; what returns or is reserved is like nothing else."""
+        """Items alike in this differ in their minimum runtime alone; what returns or is reserved is alone."""
         items = self.items
         if items.returns[item] or items.row[item] in self.board.book.by_row:
             return (item,)
