@@ -28,20 +28,25 @@ class Limits:
         nothing = (True, True, ENDLESS, ENDLESS, ENDLESS, ENDLESS)
         found = [nothing] * len(tree.parent)
         for node in tree.top_down:
-            if node != tree.root:
-                balance, margin, contract, express, burst, cap = found[tree.parent[node]]
-                used = usage[node] + reserved[node]
-                if funds.burst[node] != NEVER:
-                    burst = min(burst, funds.burst[node] - funds.allocated[node])
-                    cap = min(cap, funds.burst[node])
-                found[node] = (
-                    balance and used <= positive[node],
-                    margin and used <= back[node],
-                    min(contract, overdraw[node] - used),
-                    min(express, funds.express_limit[node] - funds.express[node]),
-                    burst,
-                    cap,
-                )
+            if node == tree.root:
+                continue
+            # min() is left aside here: these are asked for in every decision, often twice
+            balance, margin, contract, express, burst, cap = found[tree.parent[node]]
+            used = usage[node] + reserved[node]
+            if (left := overdraw[node] - used) < contract:
+                contract = left
+            if (left := funds.express_limit[node] - funds.express[node]) < express:
+                express = left
+            if (most := funds.burst[node]) != NEVER:
+                burst, cap = min(burst, most - funds.allocated[node]), min(cap, most)
+            found[node] = (
+                balance and used <= positive[node],
+                margin and used <= back[node],
+                contract,
+                express,
+                burst,
+                cap,
+            )
         rows = [found[leaf] for leaf in tree.leaf_of]
         columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
         self.balance, self.margin = columns[0].astype(bool), columns[1].astype(bool)

@@ -61,9 +61,9 @@ class Floor:
         new, old = (free, room, room + self.funded[host]), self._counted[host]
         if new != old:
             self._counted[host] = new
-            for tally, before, after in zip(self.tallies, old, new, strict=True):
-                if before != after:
-                    tally.move(before, after)
+            for kind, tally in enumerate(self.tallies):
+                if old[kind] != new[kind]:
+                    tally.move(old[kind], new[kind])
 
     def index_hosts(self) -> None:
         """Call once, when the facts are in; `change` keeps the index from then on."""
