@@ -44,6 +44,8 @@ def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decis
 def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     # 1. End what can't go on; assign what is free; let contracts mature; empty what drains (R4, R10, R11, R15).
     # 2. Count quotas, usage and free GPUs (R1 to R3).
+    if not waits and isinstance(state, State) and state.ground is not None and state.ground.stays(policy):
+        return Decision(state.now, (), Waits(), (), policy)
     board = _open_board(state, policy, waits)
     board.tells = waits
     # 3. Past-minimum work without balance lapses (R6).

@@ -234,6 +234,7 @@ def apply(state: State, decision: Decision, runs_at_once: bool = False) -> None:
 
     `runs_at_once`: what gets its GPUs runs in the same second, as in a simulation.
     """
+    board = None if state.ground is None else state.ground.list_applying(decision.actions)
     started: dict[int, int] = {}
     for action in decision.actions:
         if isinstance(action, Start):
@@ -243,6 +244,8 @@ def apply(state: State, decision: Decision, runs_at_once: bool = False) -> None:
         else:
             _apply_one(state, action, decision.policy)
     _link_victims(state, decision, started)
+    if state.ground is not None:
+        state.ground.applied(board)
 
 
 def _apply_one(state: State, action: Action, policy: Policy) -> None:

@@ -25,10 +25,10 @@ from scheduler.dues import Dues
 from scheduler.facts import GONE, Facts, read_facts, settle_time
 from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Claim, Ledgers
 from scheduler.line import Line
-from scheduler.rest import HORIZON_SECONDS, chart, find_rest, list_drifts
+from scheduler.rest import HORIZON_SECONDS, find_rest
 from scheduler.sums import count_sums
 from scheduler.supply import Supply
-from scheduler.types import NEVER, Begin, Mature, Policy, Snapshot
+from scheduler.types import NEVER, Action, Begin, Mature, Policy, Snapshot
 
 if TYPE_CHECKING:
     from scheduler.state import State
@@ -58,36 +58,43 @@ class Ground:
         self._rebook = True
         self._supply = Supply(state)
         self.rest_until = 0  # see rest.py
+        self._acted: Board | None = None  # of the latest decision, if it acted and nothing has happened since
+        self._applied: Board | None = None  # the same, once its actions are carried out
         self._snapshot: Snapshot | None = None
         self._over = np.zeros(0, dtype=bool)  # by row of Pending: it waits no longer
 
     # ------------------------------------------------ what happens to the state
 
+    def _wake(self) -> None:
+        """Something has happened: the next decision may act."""
+        self.rest_until = 0
+        self._acted = self._applied = None
+
     def forget(self) -> None:
         """Hosts, budgets or the clock are others now: all is counted anew."""
         self.tree = None
-        self.rest_until = 0
+        self._wake()
 
     def rehost(self) -> None:
         """Hosts open or close: the board is laid out anew."""
         self.board = None
-        self.rest_until = 0
+        self._wake()
 
     def rebook(self) -> None:
         """A reservation was made, moved or ended."""
         self._rebook = True
-        self.rest_until = 0
+        self._wake()
 
     def wait(self, row: int) -> None:
         """A workload waits."""
-        self.rest_until = 0
+        self._wake()
         if row >= len(self._over):
             self._over = np.concatenate([self._over, np.ones(max(row, 64), dtype=bool)])
         self._over[row] = False
 
     def unwait(self, row: int) -> None:
         """It waits no longer."""
-        self.rest_until = 0
+        self._wake()
         self._over[row] = True
 
     def count_express(self, project: int, gpu_seconds: int) -> None:
@@ -107,7 +114,7 @@ class Ground:
 
     def turn(self, row: int, gone: bool = False) -> None:
         """Something changed about an attempt; or it is over."""
-        self.rest_until = 0
+        self._wake()
         if self.tree is None:
             return
         self.ledgers.advance()
@@ -136,19 +143,43 @@ class Ground:
 
     def rest(self, board: Board, acted: bool) -> None:
         """After a decision: until when the next ones would do nothing, if it did nothing."""
-        self.rest_until = 0
-        if acted or board is not self.board or self.state.draining:
+        self._wake()
+        if board is not self.board or self.state.draining:
             return
+        if acted:
+            self._acted = board
+        else:
+            self.rest_until = self._find_rest(board)
+
+    def list_applying(self, actions: tuple[Action, ...]) -> Board | None:
+        """The board of the latest decision, if it is its actions that are about to be carried out."""
+        board = self._acted
+        return board if board is not None and board.now == self.state.now and actions == tuple(board.actions) else None
+
+    def applied(self, board: Board | None) -> None:
+        """They are carried out. Taken again at this instant the decision would be empty (R10)."""
+        self._applied = board
+
+    def stays(self, policy: Policy) -> bool:
+        """Whether a decision now would be empty, since time alone has passed since the latest one was applied.
+
+        Asked only when a decision is due: the sums are still those of that moment.
+        """
+        board, self._applied = self._applied, None
+        if board is None or (policy is not self.policy and policy != self.policy):
+            return False
+        self.rest_until = self._find_rest(board)
+        return self.rest_until > self.state.now
+
+    def _find_rest(self, board: Board) -> int:
+        now = board.now
         due = self._dues.list_next()
         if self.ledgers.express_out and (board.line.short & ~board.started).any():
             due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
         over_at = [at + self.policy.reservation_ban_seconds for _, at in self.state.cancelled]
-        due += [until for until in (*self._bans.until.values(), *over_at) if until > self.state.now]
-        charged = self.ledgers.meters[CHARGED]
-        bends = charged.list_bends(self.state.now + HORIZON_SECONDS)
+        due += [until for until in (*self._bans.until.values(), *over_at) if until > now]
         drift = self._supply.find_drift(board.tree, board.window, HORIZON_SECONDS)
-        courses = chart(charged.rate, bends, list_drifts(board, drift))
-        self.rest_until = min([find_rest(board, courses), self._known_until, *due])
+        return min([find_rest(board, self.ledgers.meters[CHARGED], drift), self._known_until, *due])
 
     # ------------------------------------------------ opening a board
 
@@ -177,12 +208,8 @@ class Ground:
             self.board = None
             facts = read_facts(state.to_snapshot(), policy)
             settle_time(facts)
-            board = lay_out(facts)
-        elif self.board is None:
-            board = self._lay_out(facts)
-        else:
-            board = self._clear(self.board, facts)
-        return board
+            return lay_out(facts)
+        return self._lay_out(facts) if self.board is None else self._clear(self.board, facts)
 
     def _must_restart(self, policy: Policy) -> bool:
         state = self.state

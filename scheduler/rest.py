@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.board import Board
-from scheduler.types import NEVER, PPM, IntArray
+from scheduler.meters import Meters
+from scheduler.types import NEVER, PPM, IntArray, Standing
 
 FOREVER = 1 << 62
 
@@ -86,12 +87,16 @@ def list_drifts(board: Board, quota_gpus: int) -> list[int]:
     ]
 
 
-def find_rest(board: Board, courses: list[Course]) -> int:
-    """The moment before which the decision of `board`, which was empty, stays so; 0: not known."""
+def find_rest(board: Board, charged: Meters, quota_gpus: int) -> int:
+    """The moment before which decisions do nothing after that of `board`, empty or applied; 0: not known.
+
+    `charged`: as of that decision; `quota_gpus`: see `list_drifts`.
+    """
     funds = board.funds
     new = any(never and share for never, share in zip(funds.never, funds.shares, strict=True))
-    if board.policy.save_for_head or board.unsure or new:
+    if board.policy.save_for_head or board.unsure or board.lapsed_now or new:
         return 0
+    courses = chart(charged.rate, charged.list_bends(board.now + HORIZON_SECONDS), list_drifts(board, quota_gpus))
     contracts = min(_rest_of_contracts(board, courses), _rest_of_returns(board, courses))
     seconds = min(_rest_of_limits(board, courses), contracts, _rest_of_licences(board, courses))
     moments = [kept.booking.at for kept in board.book.by_zone.values() if kept.booking.at > board.now]
@@ -123,12 +128,15 @@ def _list_fastest(board: Board, courses: list[Course]) -> tuple[IntArray, IntArr
 def _rest_of_contracts(board: Board, courses: list[Course]) -> int:
     """What waits, once charged, against the overdraw limit."""
     pending, limits = board.facts.pending, board.limits()
-    rows = np.flatnonzero(~board.started & board.line.funds)
+    waits = ~board.started
+    fresh = [row for row, _, standing, _ in board.fresh if standing == Standing.UNALLOCATED]
+    waits[fresh] = True  # if it was applied: what started unallocated would return, once what is left of it can be paid
+    rows = np.flatnonzero(waits & board.line.funds)
     project = pending.project[rows]
     room = limits.contract[project]
     grows, shrinks = (speed[project] for speed in _list_fastest(board, courses))
     gaps = room - board.line.charge[rows]
-    speed = np.where(gaps < 0, grows, shrinks)
+    speed = np.where(gaps < 0, grows + board.line.gpus[rows] * board.started[rows], shrinks)
     seconds = (np.abs(gaps) // np.maximum(speed, 1))[(room >= 0) & (speed > 0)]
     return int(seconds.min()) - 1 if len(seconds) else FOREVER
 

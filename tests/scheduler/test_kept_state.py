@@ -106,6 +106,36 @@ def test_what_is_charged_leaves_a_short_window(life: Life, lookback: int) -> Non
     live(*life, [True], lookback_seconds=lookback)
 
 
+@examples(60)
+@given(busy_times, st.lists(st.sampled_from([1, 7, 60, 600, 2 * HOUR]), min_size=1, max_size=6))
+def test_time_alone_after_a_decision_was_carried_out(life: Life, seconds: list[int]) -> None:
+    lab, history = life
+    with pytest.MonkeyPatch.context() as patch:
+        twins = Twins(lab.build(), patch)
+        for number, step in enumerate(history):
+            do_step(twins.world, step)
+            twins.kept.shares = twins.world.state.shares
+            decision = decide(twins.kept, twins.world.policy, waits=False)
+            assert decision.actions == decide(twins.world.state, twins.world.policy).actions
+            events.apply(twins.world.state, decision)
+            twins.world.wait(seconds[number % len(seconds)])
+            twins.compare()
+
+
+def test_a_decision_that_was_not_carried_out_stays_to_be_taken() -> None:
+    world = World(hosts=1)
+    world.project("nlp", 100)
+    world.submit("nlp", 4, HOUR)
+    kept = State(world.state.to_snapshot()).keep()
+    first = decide(kept, world.policy, waits=False)
+    events.advance(kept, kept.now + 10)
+    again = decide(kept, world.policy, waits=False)
+    assert len(first.actions) == len(again.actions) == 1
+    events.advance(kept, kept.now + 10)
+    events.apply(kept, again)  # too late to be sure of what follows
+    assert decide(kept, world.policy, waits=False).actions == ()
+
+
 def test_rows_that_are_over_are_cleared_away_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.ground.MOST_DEAD", 3)
     world = World(hosts=3)

@@ -126,6 +126,10 @@ def step(at, percent):
     return ShareSteps(one, one * at, one * percent * PPM // 100, one * NEVER)
 
 
+EVERY_PASS = {"skip_passes": False, "check_every": 1}
+"""Every pass is made, and made in full: one that is checked is never taken for one that would do nothing."""
+
+
 @pytest.mark.parametrize("percent", [50, 3])
 def test_leaving_out_passes_changes_nothing(percent):
     """Work that lapses, ends, matures and restarts, with and without every pass made."""
@@ -141,7 +145,7 @@ def test_leaving_out_passes_changes_nothing(percent):
         pass_interval_seconds=60,
         check_every=50,
     )
-    loops = [run_whole(replace(setup, skip_passes=skip))[0] for skip in (True, False)]
+    loops = [run_whole(change)[0] for change in (setup, replace(setup, **EVERY_PASS))]
     assert loops[0].decisions < loops[1].decisions / 2
     for name in ("segments", "waits", "preemptions", "lost"):
         first, second = (getattr(loop.ledger, name).read() for loop in loops)
@@ -193,7 +197,7 @@ def test_leaving_out_passes_changes_nothing_while_work_waits(seed):
     """A lab that always asks for too much, with every pass made and without."""
     lab = ResearchLab(teams=4, users=12, debug_per_gpu_day=0.5, host_failures_per_host_year=60.0)
     setup = lab_make(hosts=4, days=1, seed=seed, generator=lab, check_every=0)
-    loops = [run_whole(replace(setup, skip_passes=skip))[0] for skip in (True, False)]
+    loops = [run_whole(change)[0] for change in (setup, replace(setup, **EVERY_PASS))]
     for name in ("segments", "waits", "preemptions", "lost", "levels"):
         first, second = (getattr(loop.ledger, name).read() for loop in loops)
         assert {key: first[key].tolist() for key in first} == {key: second[key].tolist() for key in second}
