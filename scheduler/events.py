@@ -165,24 +165,27 @@ def free(state: State, attempt: int, host: int) -> None:
 
 def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = False) -> None:
     """The attempt is over and occupies nothing; `requeue` puts its workload back (R11)."""
-    index = state.attempts.find("id", attempt)
-    row = state.attempts.row(index)
-    if row["segment_at"] != NEVER:
-        _close_segment(state, row, max(state.now, row["segment_at"]))
+    index, columns = state.attempts.find("id", attempt), state.attempts.columns
+    segment_at = columns["segment_at"].item(index)
+    if segment_at != NEVER:
+        _close_segment(state, index, max(state.now, segment_at))
     took = attempt in state.takings
     if took:
-        ended = {"author": row["author"], "running_at": row["running_at"], "ended_at": state.now}
-        state.takers.add({**ended, "contract_seconds": row["contract_seconds"], "cancelled": cancelled})
+        author, running_at = columns["author"].item(index), columns["running_at"].item(index)
+        contract = columns["contract_seconds"].item(index)
+        ended = {"author": author, "running_at": running_at, "ended_at": state.now}
+        state.takers.add({**ended, "contract_seconds": contract, "cancelled": cancelled})
         if state.ground is not None:
-            state.ground.count_taker(row["author"], row["running_at"], row["contract_seconds"], cancelled)
+            state.ground.count_taker(author, running_at, contract, cancelled)
     for victim in np.flatnonzero(state.attempts["taker"] == attempt).tolist() if took else ():
         state.attempts["taker"][victim] = NEVER
         _turn(state, victim)
     state.takings.discard(attempt)
     del state.places[attempt]
+    row = state.attempts.row(index) if requeue else {}
     if state.ground is not None:
-        state.attempts["standing"][index] = 0
-        state.attempts["taker"][index] = NEVER
+        columns["standing"][index] = 0
+        columns["taker"][index] = NEVER
         state.ground.turn(index, gone=True)
     state.attempts.remove([index])
     if requeue:
@@ -204,27 +207,29 @@ def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = Fal
 
 def change_standing(state: State, index: int, standing: Standing, at: int) -> None:
     """Close the open segment at `at` and open one of the new standing (R3)."""
-    attempts = state.attempts
-    row = attempts.row(index)
-    if row["segment_at"] != NEVER:
-        at = max(at, row["segment_at"])  # after a step of the clock: time before the segment isn't its own
-        _close_segment(state, row, at)
-        attempts["segment_at"][index] = at
-    attempts["standing"][index] = standing
+    columns = state.attempts.columns
+    segment_at = columns["segment_at"].item(index)
+    if segment_at != NEVER:
+        at = max(at, segment_at)  # after a step of the clock: time before the segment isn't its own
+        _close_segment(state, index, at)
+        columns["segment_at"][index] = at
+    columns["standing"][index] = standing
 
 
-def _close_segment(state: State, row: Mapping[str, int], at: int) -> None:
+def _close_segment(state: State, index: int, at: int) -> None:
     """A segment goes to the ledger of its standing; stopping time is in neither."""
-    if at <= row["segment_at"] or row["standing"] == Standing.STOPPING:
+    columns = state.attempts.columns
+    segment_at, standing = columns["segment_at"].item(index), columns["standing"].item(index)
+    if at <= segment_at or standing == Standing.STOPPING:
         return
-    ledger = state.unallocated if row["standing"] == Standing.UNALLOCATED else state.charged
+    ledger = state.unallocated if standing == Standing.UNALLOCATED else state.charged
     ledger.add(
         {
-            "path": state.path_number(row["project"]),
-            "author": row["author"],
-            "start_at": row["segment_at"],
+            "path": state.path_number(columns["project"].item(index)),
+            "author": columns["author"].item(index),
+            "start_at": segment_at,
             "end_at": at,
-            "gpus": row["replicas"] * row["gpus_per_replica"],
+            "gpus": columns["replicas"].item(index) * columns["gpus_per_replica"].item(index),
         }
     )
 

@@ -115,8 +115,9 @@ class HeadTrial(Trial):
         return not self.board.tells and super().is_vain()
 
     def has_way(self, item: int) -> bool:
-        """Whether enough GPUs are certain to be free for it sooner or later."""
-        return self.timeline.could_hold(self._make_head(item, self.items.contract_seconds[item]))
+        """Whether enough GPUs, and enough room under its burst caps, are certain for it sooner or later."""
+        head = self._make_head(item, self.items.contract_seconds[item])
+        return self.timeline.could_hold(head) and find_burst_time(self.timeline, head, self.items, item) is not None
 
     def is_hopeless(self, item: int) -> bool:
         """Its child of the root is done with, or it is like one that was tried, or can't be funded."""
@@ -206,10 +207,12 @@ def find_spot(timeline: Timeline, head: Asker, items: Items, item: int) -> Spot 
     """The earliest certain place for the gang, with room under every burst cap; None if there is none."""
     if not timeline.could_hold(head):
         return None
+    room_at = find_burst_time(timeline, head, items, item)
+    if room_at is None:
+        return None
     claims, open_at = timeline.find_claims(head), timeline.find_open(head)
     at = timeline.find_earliest(head, claims, open_at)
-    room_at = find_burst_time(timeline, claims, items, item)
-    if at is None or room_at is None:
+    if at is None:
         return None
     at = max(at, room_at)
     slots = timeline.count_room(at, claims, open_at) // head.gpus
@@ -230,23 +233,21 @@ def choose_hosts(timeline: Timeline, slots: IntArray, head: Asker) -> dict[int, 
     return dict(spread_gang(slots, block, np.zeros(len(slots), dtype=np.int64), head.replicas))
 
 
-def find_burst_time(timeline: Timeline, claims: IntArray, items: Items, item: int) -> int | None:
+def find_burst_time(timeline: Timeline, head: Asker, items: Items, item: int) -> int | None:
     """R7: when enough allocated work under its burst caps is certain to be takeable by it; None: never.
 
     Room that could be made now is made in the next second: by a reservation whose time has come, and none
     is made for a moment that is over.
     """
-    board, holds = timeline.board, timeline.holds
+    board = timeline.board
     latest = board.now
     for node in board.path(items.project[item]):
         lack = board.funds.find_lack(node, items.gpus[item], NOT_EVER)
         if lack:
-            under = np.isin(holds.project, timeline.below[node]) & holds.allocated & (claims < NOT_EVER)
-            order = np.argsort(claims[under], kind="stable")
-            enough = np.flatnonzero(np.cumsum(holds.gpus[under][order]) >= lack)
-            if not len(enough):
+            at = timeline.find_takeable(node, lack, head)
+            if at is None:
                 return None
-            latest = max(latest, int(claims[under][order][enough[0]]), board.now + 1)
+            latest = max(latest, at, board.now + 1)
     return latest
 
 

@@ -17,6 +17,9 @@ from scheduler.preemption import Asker, Plan
 from scheduler.reserved import find_reserved_way
 from scheduler.types import Code, Return, Standing
 
+FEW_ITEMS = 4
+"""So many are simply walked."""
+
 
 class Trial:
     """One walk over the tree: offers items in order, starts what can start."""
@@ -46,7 +49,7 @@ class Trial:
 
         The walk refers to this trial and so isn't kept in it: nobody looks for cycles after a decision.
         """
-        if self.is_vain():
+        if len(self.items) > FEW_ITEMS and self.is_vain():
             return
         walk = self.lay_out_walk()
         while (item := walk.head()) is not None:

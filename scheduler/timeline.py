@@ -47,6 +47,7 @@ class Timeline:
         self.free = np.array(board.floor.free, dtype=np.int64)
         self.below = board.tree.list_below()
         self._claims: dict[Terms, IntArray] = {}
+        self._takeable: dict[tuple[int, Terms], tuple[IntArray, IntArray]] = {}  # by node: (from when, GPUs until then)
         self._ever: dict[tuple[Terms, int], Tally] = {}  # with the number of reservations
 
     def list_led(self, project: int, gpu_seconds: int) -> list[int]:
@@ -73,6 +74,18 @@ class Timeline:
             room = self.count_room(NOT_EVER - 1, self.find_claims(asker), self.find_open(asker))
             ever = self._ever[name] = Tally(room.tolist())
         return ever.count_slots(asker.gpus) >= asker.replicas
+
+    def find_takeable(self, node: int, gpus: int, asker: Asker) -> int | None:
+        """From when on the asker may take so many GPUs of allocated work below the node; None: never."""
+        terms = asker.project, asker.priority, asker.led
+        known = self._takeable.get((node, terms))
+        if known is None:
+            holds, claims = self.holds, self.find_claims(asker)
+            under = np.isin(holds.project, self.below[node]) & holds.allocated & (claims < NOT_EVER)
+            order = np.argsort(claims[under], kind="stable")
+            known = self._takeable[node, terms] = claims[under][order], np.cumsum(holds.gpus[under][order])
+        enough = int(np.searchsorted(known[1], gpus))
+        return int(known[0][enough]) if enough < len(known[0]) else None
 
     def _find_claims(self, asker: Asker) -> IntArray:
         holds = self.holds
