@@ -185,8 +185,8 @@ MUTANTS = (
         "R12",
         "burst room that can be made now is never reserved",
         "reservation",
-        "int(claims[under][order][enough[0]]), board.now + 1)",
-        "int(claims[under][order][enough[0]]))",
+        "latest = max(latest, at, board.now + 1)",
+        "latest = max(latest, at)",
         "r12_burst_caps",
     ),
     core(
