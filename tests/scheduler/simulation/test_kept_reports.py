@@ -25,11 +25,12 @@ FIGURES = {
     "demand ratio": (lambda report: report["demand_ratio"], "{:.2f}"),
 }
 
-TARGETS = {  # least and most of the median; the unallocated part misses its 15 to 21 % in a week, see the document
+TARGETS = {  # least and most of the median
     "delivery, mean": (0.98, None),
     "delivery, lowest": (0.90, None),
     "teams at 95 % or more": (13, None),
     "occupancy": (0.98, None),
+    "unallocated part of it": (0.15, 0.21),
     "debug wait, p90": (None, 30),
     "all waits, median": (None, 24),
     "lost to preemption": (None, 0.03),
@@ -41,9 +42,13 @@ def read(name):
     return json.loads((REPORTS / f"{name}.json").read_text())
 
 
+TABLES = {"reference": "What the runs gave", "reference_uncapped": "Without burst caps"}
+"""By scenario: the heading above the table of its reports."""
+
+
 @pytest.fixture(scope="module")
-def weeks():
-    return [read(f"reference_week_seed_{seed}") for seed in SEEDS]
+def kept():
+    return {name: [read(f"{name}_seed_{seed}") for seed in SEEDS] for name in TABLES}
 
 
 @pytest.fixture(scope="module")
@@ -64,27 +69,38 @@ def show(form, value):
     return form.format(value).replace("%", " %")
 
 
-def test_each_seed_was_run_at_the_references_size_to_its_end(weeks):
-    assert [report["seed"] for report in weeks] == list(SEEDS)
-    for report in weeks:
+@pytest.mark.parametrize("name", TABLES)
+def test_each_seed_was_run_at_the_references_size_to_its_end(kept, name):
+    assert [report["seed"] for report in kept[name]] == list(SEEDS)
+    for report in kept[name]:
         assert report["capacity_gpu_hours"] == 2048 * report["measured_hours"]
-        assert (report["warmup_days"], report["measured_hours"]) == (7, 7 * 24)
+        assert (report["warmup_days"], report["measured_hours"]) == (7, 30 * 24)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_median_of_the_seeds_meets_the_target(weeks, name):
+def test_the_median_of_the_seeds_meets_the_target(kept, name):
     (pick, _), (least, most) = FIGURES[name], TARGETS[name]
-    middle = median(pick(report) for report in weeks)
+    middle = median(pick(report) for report in kept["reference"])
     assert least is None or middle >= least
     assert most is None or middle <= most
 
 
+@pytest.mark.parametrize("scenario", TABLES)
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_document_gives_median_and_range_of_the_kept_reports(weeks, name):
+def test_the_document_gives_median_and_range_of_the_kept_reports(kept, name, scenario):
     pick, form = FIGURES[name]
-    values = [pick(report) for report in weeks]
+    values = [pick(report) for report in kept[scenario]]
     shown = [show(form, median(values)), f"{show(form, min(values))} to {show(form, max(values))}"]
-    assert list_rows("What the runs gave")[name][1:] == shown
+    assert list_rows(TABLES[scenario])[name][1:] == shown
+
+
+def test_the_capped_scenario_differs_from_the_uncapped_one_by_caps_of_twice_the_share():
+    capped, free = (json.loads((SCENARIOS / f"{name}.json").read_text()) for name in TABLES)
+    for project in capped["projects"]:
+        assert abs(project.pop("burst_gpus") / 2048 - 2 * project["share_percent"] / 100) < 4 / 2048
+    for project in free["projects"]:
+        assert project.pop("burst_gpus") is None
+    assert capped == free
 
 
 def test_in_the_old_world_debug_work_waits_an_hour_and_more_on_a_cluster_that_is_full(old_world):
