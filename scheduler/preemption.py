@@ -73,16 +73,19 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """What one asker may take: all unallocated attempts but the barred, of the funded the granted.
+    """What one asker may take: all unallocated attempts but the barred, and the funded that it covers.
 
-    The granted are all funded attempts below the `led` nodes, and the `named`.
+    Covered are all below the `led` nodes, and the `named`.
     """
 
     barred: frozenset[int] = frozenset()
-    granted: frozenset[int] = frozenset()
-    led: tuple[int, ...] = ()
+    led: frozenset[int] = frozenset()
     named: frozenset[int] = frozenset()
     rooms: dict[frozenset[int], tuple[int, Tally]] = field(default_factory=dict, compare=False)  # see Pool.count_room
+
+    def covers(self, victim: Victim) -> bool:
+        """R9 (b), (c): whether this funded attempt may be taken."""
+        return victim.attempt in self.named or may_take_less_deserving(self.led, victim)
 
 
 def may_take_unallocated(asker: Asker, victim: Victim) -> bool:
@@ -99,12 +102,12 @@ def may_take_lower_priority(asker: Asker, victim: Victim) -> bool:
     return victim.project == asker.project and victim.priority < asker.priority
 
 
-def may_take_less_deserving(asker: Asker, victim: Victim) -> bool:
+def may_take_less_deserving(led: frozenset[int], victim: Victim) -> bool:
     """R9 (c): past-minimum funded work of a branch that the asker's own still leads by the margin.
 
-    Compared where the two paths part, after the asker is charged: `Funds.leads` has found them.
+    Compared where the two paths part, after the asker is charged: `Funds.list_led` has found them.
     """
-    return not set(asker.led).isdisjoint(victim.path)
+    return not led.isdisjoint(victim.path)
 
 
 def count_lost(gpus: int, since: int, now: int, cap_seconds: int) -> int:
@@ -240,9 +243,12 @@ class Pool:
             own = [self.victims[one] for one in self._own.get(asker.project, ())]
             barred = [one.attempt for one in own if not one.funded and not may_take_unallocated(asker, one)]
             named = frozenset(one.attempt for one in own if one.funded and may_take_lower_priority(asker, one))
-            granted = named.union(*(self.funded_below[node] for node in asker.led))
-            licence = self._licences[terms] = Licence(frozenset(barred), granted, asker.led, named)
+            licence = self._licences[terms] = Licence(frozenset(barred), frozenset(asker.led), named)
         return licence
+
+    def list_covered(self, licence: Licence) -> frozenset[int]:
+        """All funded attempts that it covers."""
+        return licence.named.union(*(self.funded_below[node] for node in licence.led))
 
     # ------------------------------------------------ victims
 
@@ -270,7 +276,7 @@ class Pool:
 
     def _count_room(self, licence: Licence, closed: frozenset[int]) -> Tally:
         more: dict[int, int] = {}
-        for sign, attempts in ((-1, licence.barred), (1, licence.granted)):
+        for sign, attempts in ((-1, licence.barred), (1, self.list_covered(licence))):
             for one in attempts:
                 for host, gpus in self.list_places(self.victims[one]):
                     more[host] = more.get(host, 0) + sign * gpus
@@ -303,7 +309,7 @@ class Pool:
             best = self._better(host, gpus, licence, best)
         seen |= closed
         tried: set[int] = set()
-        for offer in self._list_granted(licence, gpus):
+        for offer in self._list_covered_hosts(licence, gpus):
             if best and best <= offer:
                 break  # nobody takes there, or on a later one, for less
             host = offer[2]
@@ -327,7 +333,7 @@ class Pool:
         tables = self.tables
         if tables.most(host) < gpus or (best and best[0] < tables.bound(host, gpus)):
             return best
-        if tables.room(host) + tables.count_granted(host, licence) < gpus:
+        if tables.room(host) + tables.count_covered(host, licence) < gpus:
             return best
         cost = tables.cheapest(host, gpus, tables.solve(host, licence))[0]
         if cost >= IMPOSSIBLE:
@@ -335,13 +341,13 @@ class Pool:
         entry = cost, tables.room(host), host
         return min(best, entry) if best else entry
 
-    def _list_granted(self, licence: Licence, gpus: int) -> Iterator[Offer]:
-        """Hosts where the licence grants something, by a bound on what so many GPUs cost there, lowest first.
+    def _list_covered_hosts(self, licence: Licence, gpus: int) -> Iterator[Offer]:
+        """Hosts where the licence covers something, by a bound on what so many GPUs cost there, lowest first.
 
         What sat there may be gone, and the host's room may have shrunk: then they cost more, not less.
         """
         named = sorted(self._offer(host, gpus) for host in self.list_hosts(licence.named))
-        return merge(named, *(self._list_offers(node, gpus) for node in licence.led))
+        return merge(named, *(self._list_offers(node, gpus) for node in sorted(licence.led)))
 
     def _list_offers(self, node: int, gpus: int) -> list[Offer]:
         """The same for the funded work below one node."""

@@ -73,7 +73,7 @@ def _take_on_own_hosts(trial: Trial, item: int, kept: Kept, own: frozenset[int])
     asker = trial.make_asker(item)
     usual = board.pool.judge(asker)
     funded = frozenset(one for one in own if board.pool.victims[one].funded)
-    licence = Licence(usual.barred - own, usual.granted | funded, usual.led, usual.named | funded)
+    licence = Licence(usual.barred - own, usual.led, usual.named | funded)
     # Later reservations on its hosts were timed by its own: a pass that comes late must not shut it out.
     later = [zone for zone, other in board.book.by_zone.items() if other.booking.at >= kept.booking.at]
     zones = tuple(dict.fromkeys((*board.book.list_open(board.ends_at(contract, taking=True)), *later)))

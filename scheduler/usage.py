@@ -150,7 +150,11 @@ class Outflow:
     """
 
     def __init__(self, rows: Rows, paths: Sequence[tuple[int, ...]], window: Window) -> None:
-        self._paths, self._window = paths, window
+        self._window = window
+        self._mine: dict[int, list[int]] = {}  # paths by node
+        for number, path in enumerate(paths):
+            for node in path:
+                self._mine.setdefault(node, []).append(number)
         self._edges = np.arange(RECOVERY_STEPS + 1, dtype=np.int64) * window.seconds // RECOVERY_STEPS
         moments = np.concatenate([rows.start_at, rows.end_at]) - window.since
         change = np.concatenate([rows.gpus, -rows.gpus])
@@ -164,8 +168,7 @@ class Outflow:
 
     def recovers_at(self, node: int, excess: int) -> int:
         """When `excess` GPU-seconds of the node's usage will have left; at most a window from now."""
-        mine = [number for number, path in enumerate(self._paths) if node in path]
-        gone = self._sums[mine].sum(axis=0)
+        gone = self._sums[self._mine.get(node, [])].sum(axis=0)
         step = int(np.searchsorted(gone, excess))
         if step > RECOVERY_STEPS:
             return self._window.now + self._window.seconds

@@ -128,10 +128,10 @@ class Tables:
         """GPUs that the best licensed asker could have there."""
         return self.room(host) + self.floor.funded[host]
 
-    def count_granted(self, host: int, licence: Licence) -> int:
+    def count_covered(self, host: int, licence: Licence) -> int:
         """GPUs there of funded work that the licence covers."""
-        funded = self.funded_on_host.get(host, ())
-        return sum(self.pool.victims[one].on_host[host] for one in funded if one in licence.granted)
+        funded = [self.pool.victims[one] for one in self.funded_on_host.get(host, ())]
+        return sum(victim.on_host[host] for victim in funded if licence.covers(victim))
 
     def find_best(self, gpus: int, without: set[int] | frozenset[int]) -> tuple[int, int, int] | None:
         """(cost, room, host) of the cheapest host for one who takes unallocated work alone.
@@ -191,7 +191,7 @@ class Tables:
         items = self.on_host.get(host, set()) - licence.barred
         funded = self.funded_on_host.get(host)
         if funded:
-            items = items | (funded & licence.granted)
+            items = items | {one for one in funded if licence.covers(self.pool.victims[one])}
         return sorted(items.difference(chosen))
 
     def solve(self, host: int, licence: Licence | None, chosen: Iterable[int] = ()) -> list[Row]:
@@ -227,6 +227,7 @@ class GangSearch:
     def __init__(self, pool: Pool, replicas: int, gpus: int, licence: Licence, closed: frozenset[int]) -> None:
         self.pool, self.tables, self.replicas, self.gpus = pool, pool.tables, replicas, gpus
         self.licence, self.closed = licence, closed
+        self.covered = pool.list_covered(licence)
         # GPUs free now or freed by the victims chosen so far
         self.base = [0 if host in closed else free for host, free in enumerate(pool.floor.free)]
         self.chosen: set[int] = set()
@@ -236,7 +237,7 @@ class GangSearch:
 
     def solve(self) -> tuple[Placement, tuple[int, ...]] | None:
         """(placement, victims); None if even all that this asker may take is not enough: see Pool.count_room."""
-        hosts = (self.tables.on_host.keys() | self.pool.list_hosts(self.licence.granted)) - self.closed
+        hosts = (self.tables.on_host.keys() | self.pool.list_hosts(self.covered)) - self.closed
         self.options = [option for host in sorted(hosts) for option in self._list_options(host)]
         heapify(self.options)
         while self.slots < self.replicas and self.options:
@@ -255,7 +256,7 @@ class GangSearch:
     def _list_options(self, host: int) -> list[Option]:
         """The cheapest way to each number of further slots on the host."""
         gpus, base = self.gpus, self.base[host]
-        if self.tables.room(host) < gpus and not self.licence.granted:
+        if self.tables.room(host) < gpus and not self.covered:
             return []
         table = self.tables.solve(host, self.licence, self.chosen)
         options = []
