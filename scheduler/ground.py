@@ -23,17 +23,16 @@ from scheduler.book import Book
 from scheduler.bookings import Booking
 from scheduler.dues import Dues
 from scheduler.facts import GONE, Facts, read_facts, settle_time
-from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Claim, Ledgers
+from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Ledgers
 from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, find_rest
+from scheduler.seats import Seats
 from scheduler.sums import count_sums
 from scheduler.supply import Supply
 from scheduler.types import NEVER, Action, Begin, Mature, Policy, Snapshot
 
 if TYPE_CHECKING:
     from scheduler.state import State
-
-NO_ROWS = np.zeros(0, dtype=np.int64)
 
 MOST_WAITED = 32
 """Rows of what waits no longer that may stand beside as many as wait."""
@@ -57,6 +56,7 @@ class Ground:
         self._saved: set[int] = set()  # attempts, by row, that would lose less now
         self._rebook = True
         self._supply = Supply(state)
+        self._seats = Seats(state)
         self.rest_until = 0  # see rest.py
         self._acted: Board | None = None  # of the latest decision, if it acted and nothing has happened since
         self._applied: Board | None = None  # the same, once its actions are carried out
@@ -123,23 +123,9 @@ class Ground:
         for claim in (old, new):
             self._dirty_hosts.update(() if claim is None else claim.hosts)
         self._dirty.add(row)
-        self._replace(row, old, new)
+        self._seats.move(row, *(() if claim is None else claim.hosts for claim in (old, new)))
         if new is not None:
             self._dues.note(row)
-
-    def _replace(self, row: int, old: Claim | None, new: Claim | None) -> None:
-        for host in old.hosts if old is not None else ():
-            self._on_host[host].discard(row)
-        for host in new.hosts if new is not None else ():
-            self._on_host.setdefault(host, set()).add(row)
-        while row >= len(self._places):
-            self._places.append({})
-        self._places[row] = self._find_places(row) if new is not None else {}
-
-    def _find_places(self, row: int) -> dict[int, int]:
-        columns = self.state.attempts.columns
-        gpus = columns["gpus_per_replica"].item(row)
-        return {host: count * gpus for host, count in self.state.places[columns["id"].item(row)].items()}
 
     def rest(self, board: Board, acted: bool) -> None:
         """After a decision: until when the next ones would do nothing, if it did nothing."""
@@ -200,8 +186,6 @@ class Ground:
             self._snapshot = None
         facts = self._read()
         if self.board is None or self._dues.is_due() or facts.held.any() or state.draining:
-            if self.board is None or state.draining:
-                self._read_places(facts)
             settle_time(facts)
         odd = any(not isinstance(action, Mature | Begin) for action in facts.actions)
         if odd or not self._keeps:
@@ -232,7 +216,6 @@ class Ground:
         self._compact()
         self._snapshot = None
         facts = self._read()
-        self._read_places(facts)
         sums = count_sums(facts, tree, find_window(state.now, policy))
         self.ledgers = Ledgers(state, policy, tree, facts, sums)
         self._dues = Dues(state, policy)
@@ -260,11 +243,7 @@ class Ground:
         state.attempts.compact()
         self._compact_pending()
         self.board = None
-        self._places = [self._find_places(row) for row in range(state.attempts.count)]
-        self._on_host: dict[int, set[int]] = {}
-        for row, places in enumerate(self._places):
-            for host in places:
-                self._on_host.setdefault(host, set()).add(row)
+        self._seats.count_anew()
 
     # ------------------------------------------------ facts and boards
 
@@ -274,7 +253,7 @@ class Ground:
         attempts, pending = state.attempts.view(), state.pending.view()
         hosts = state.hosts.view()
         standing = attempts.standing.copy()
-        none = NO_ROWS
+        row, host, gpus = self._seats.columns()
         self._line.extend(pending)
         if self._snapshot is None:
             self._snapshot = state.view(pending, attempts, hosts)
@@ -286,10 +265,10 @@ class Ground:
             pending=pending,
             attempts=attempts,
             attempt_gpus=attempts.replicas * attempts.gpus_per_replica,
-            places=self._places,
-            place_attempt=none,
-            place_host=none,
-            place_gpus=none,
+            places=self._seats.places,
+            place_attempt=row,
+            place_host=host,
+            place_gpus=gpus,
             standing=standing,
             held=(attempts.segments_at == NEVER) & (standing != GONE),
             schedulable=hosts.schedulable & ~np.isin(hosts.id, list(state.draining))
@@ -301,12 +280,6 @@ class Ground:
     def _read_bookings(self) -> list[Booking]:
         waiting = self.state.pending.row_of or {}
         return [one.copy() for one in self.state.bookings or [] if one.workload in waiting]
-
-    def _read_places(self, facts: Facts) -> None:
-        """The flat columns of where attempts sit, for those who lay everything out."""
-        rows = [(row, host, gpus) for row, places in enumerate(self._places) for host, gpus in places.items()]
-        columns = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
-        facts.place_attempt, facts.place_host, facts.place_gpus = (columns[:, number].copy() for number in range(3))
 
     def _lay_out(self, facts: Facts) -> Board:
         """A board from the kept sums; from now on it is kept, too."""
@@ -372,12 +345,12 @@ class Ground:
         """What sits on a host now."""
         attempts, standing, held = board.facts.attempts, board.facts.standing, board.facts.held
         occupied = kept = takeable = 0
-        rows = self._on_host.get(host, ())
+        rows = self._seats.on_host.get(host, ())
         for row in rows:
-            gpus, its = self._places[row][host], standing.item(row)
+            gpus, its = self._seats.places[row][host], standing.item(row)
             if held.item(row):
                 number = attempts.id.item(row)
-                coming = [self._places[other][host] for other in rows if attempts.taker.item(other) == number]
+                coming = [self._seats.places[other][host] for other in rows if attempts.taker.item(other) == number]
                 occupied += max(gpus - sum(coming), 0)
             else:
                 occupied += gpus

@@ -275,6 +275,8 @@ class Pool:
         return room
 
     def _count_room(self, licence: Licence, closed: frozenset[int]) -> Tally:
+        if not (closed or licence.barred or licence.led or licence.named):
+            return self.floor.tallies[ROOM]
         more: dict[int, int] = {}
         for sign, attempts in ((-1, licence.barred), (1, self.list_covered(licence))):
             for one in attempts:

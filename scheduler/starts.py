@@ -63,12 +63,14 @@ class Trial:
         """
         if self.board.policy.save_for_head and self.saves:
             return False
+        contracts = np.array(self.items.contract_seconds)
         seen = set()
-        for item in np.argsort(np.array(self.items.contract_seconds), kind="stable").tolist():
+        for item in np.argsort(contracts, kind="stable").tolist():
             kind = self.kind_like(item)
-            if kind not in seen and self.can_pay(item) and self.has_way(item):
-                return False
-            seen.add(kind)
+            if kind not in seen:
+                if self.can_pay(item) and self.has_way(item):
+                    return False
+                seen.add(kind)
         return True
 
     def kind_like(self, item: int) -> tuple[object, ...]:

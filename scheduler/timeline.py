@@ -185,9 +185,9 @@ def _list_needed(board: Board) -> dict[tuple[int, int], int]:
 def _holds_of_attempts(board: Board) -> IntArray:
     """What holds or occupies GPUs and is not stopping: one column for each attempt and host."""
     facts, attempts, policy = board.facts, board.facts.attempts, board.policy
-    there = np.flatnonzero((facts.standing > 0) & (facts.standing != Standing.STOPPING)).tolist()
-    places = [(one, host, gpus) for one in there for host, gpus in facts.places[one].items() if facts.schedulable[host]]
-    one, host, gpus = np.array(places, dtype=np.int64).reshape(len(places), 3).T
+    there = ((facts.standing > 0) & (facts.standing != Standing.STOPPING))[facts.place_attempt]
+    there &= facts.schedulable[facts.place_host]
+    one, host, gpus = facts.place_attempt[there], facts.place_host[there], facts.place_gpus[there]
     standing, running_at, contract = facts.standing[one], attempts.running_at[one], attempts.contract_seconds[one]
     allocated = is_allocated(standing)
     began = attempts.segments_at[one]

@@ -153,6 +153,26 @@ def test_rows_that_are_over_are_cleared_away_and_nothing_changes(monkeypatch: py
     assert len(twins.kept.attempts.dead) + len(twins.kept.pending.dead) < 60
 
 
+def test_a_gang_that_is_gone_on_one_of_its_hosts_stays_counted_on_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(hosts=3)
+    world.project("nlp", 60)
+    world.project("vision", 40)
+    twins = Twins(world, monkeypatch)
+    for gpus, replicas in ((2, 1), (8, 2), (4, 1)):
+        world.submit("nlp", gpus, HOUR, replicas=replicas)
+    events.apply(world.state, decide(world.state, world.policy))
+    world.start_all()
+    twins.compare()
+    do_step(world, ("end", 0))  # its row is dead from now on
+    gang = next(number for number, places in world.state.places.items() if len(places) == 2)
+    events.stop(world.state, gang, 60)
+    do_step(world, ("free", 0))
+    assert [len(places) for places in world.state.places.values()] == [1, 1]
+    world.submit("vision", 8, HOUR)
+    twins.compare()
+    assert len(decide(world.state, world.policy).actions) == 1
+
+
 def test_two_balances_that_stand_still_at_the_margin_need_no_new_look() -> None:
     # Found by chance: neither of two branches used a GPU, and both stood exactly a margin apart.
     live(*make_busy(3, 13, True), [True], lookback_seconds=3 * HOUR)

@@ -1,0 +1,65 @@
+"""Where the attempts of a kept state sit: by row, by host, and as flat columns (R13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.types import IntArray
+
+if TYPE_CHECKING:
+    from scheduler.state import State
+
+SPARE_ROWS = 256
+
+
+class Seats:
+    """GPUs of every attempt on every host, in step with the state's table of attempts."""
+
+    places: list[dict[int, int]]  # by row: GPUs by host index
+    on_host: dict[int, set[int]]  # rows by host index
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.count_anew()
+
+    def count_anew(self) -> None:
+        """Rows have got new places in the table."""
+        self.places, self.on_host = [], {}
+        self._flat = np.zeros((3, SPARE_ROWS), dtype=np.int64)
+        self._count = 0
+        for row in range(self.state.attempts.count):
+            self._sit(row)
+
+    def columns(self) -> tuple[IntArray, IntArray, IntArray]:
+        """(row, host index, GPUs), rising by row; of attempts that are over, too, until the table forgets them."""
+        row, host, gpus = self._flat[:, : self._count]
+        return row, host, gpus
+
+    def move(self, row: int, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+        """An attempt sits on other hosts than before; on none once it is over."""
+        if old == new:
+            return
+        for host in old:
+            self.on_host[host].discard(row)
+        if not new:
+            self.places[row] = {}
+        elif old:
+            self.count_anew()  # some of its hosts are free already
+        else:
+            self._sit(row)
+
+    def _sit(self, row: int) -> None:
+        columns = self.state.attempts.columns
+        number, gpus = columns["id"].item(row), columns["gpus_per_replica"].item(row)
+        there = {host: count * gpus for host, count in self.state.places.get(number, {}).items()}
+        while row >= len(self.places):
+            self.places.append({})
+        self.places[row] = there
+        for host, count in there.items():
+            self.on_host.setdefault(host, set()).add(row)
+            if self._count == self._flat.shape[1]:
+                self._flat = np.concatenate([self._flat, np.zeros_like(self._flat)], axis=1)
+            self._flat[:, self._count] = row, host, count
+            self._count += 1
