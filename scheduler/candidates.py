@@ -103,7 +103,7 @@ def add_returns(board: Board, items: Items) -> None:
     if board.lapsed_now:
         fresh |= np.isin(rows, list(board.lapsed_now))
     board.unsure |= bool(fresh.any())
-    rows = rows[limits.margin[attempts.project[rows]] & (attempts.contract_seconds[rows] > 0) & ~fresh]
+    rows = rows[limits.margin[attempts.project[rows]] & ~fresh]
     items.row += rows.tolist()
     items.returns += [True] * len(rows)
     items.project += attempts.project[rows].tolist()

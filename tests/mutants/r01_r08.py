@@ -144,8 +144,8 @@ MUTANTS = (
         "R6",
         "minimum runtime 0 returns",
         "candidates",
-        "(attempts.contract_seconds[rows] > 0) & ~fresh]",
-        "~fresh]",
+        "    rows = rows[attempts.contract_seconds[rows] > 0]\n",
+        "",
         "r05_r06_standings",
     ),
     core(
