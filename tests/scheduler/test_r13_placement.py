@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scheduler import events
-from scheduler.placement import spread_gang
+from scheduler.placement import FOR_ALLOCATED, Floor, spread_gang
 from scheduler.types import Standing
 from tests.scheduler.world import HOUR, World, start_of, started, wait_of
 
@@ -141,3 +141,13 @@ def test_one_that_no_host_can_hold_blocks_nobody() -> None:
     decision = world.go()
     assert started(decision) == [small]
     assert wait_of(decision, giant).code == "no_host_of_size"
+
+
+def test_a_gang_has_no_place_while_hosts_for_a_part_of_it_are_missing_or_kept_for_others() -> None:
+    floor = Floor([8, 8, 8], [0, 0, 0], [True, True, True])
+    floor.index_hosts()
+    assert floor.find_place(4, 8, FOR_ALLOCATED) is None
+    assert floor.find_place(3, 8, FOR_ALLOCATED) == ((0, 1), (1, 1), (2, 1))
+    floor.set_zone(1, 7)
+    assert floor.find_place(3, 8, FOR_ALLOCATED) is None
+    assert floor.find_place(3, 8, FOR_ALLOCATED, zones=(0, 7)) == ((0, 1), (1, 1), (2, 1))
