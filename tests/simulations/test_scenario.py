@@ -152,7 +152,7 @@ def test_a_share_is_a_percentage(share: Any) -> None:
 def test_of_several_clusters_each_budget_names_one() -> None:
     two = [CLUSTER, {**CLUSTER, "name": "b200"}]
     found = problems_of({"clusters": two, "projects": [{"path": "p", "share_percent": 1}]})
-    assert found == {"projects[0].cluster": "must be one of h100, b200, not ''."}
+    assert found == {"projects[0].cluster": "must be given: one of h100, b200."}
     assert problems_of({**BASE, "clusters": [CLUSTER, CLUSTER]})["clusters[1].name"] == "h100 is there twice."
 
 

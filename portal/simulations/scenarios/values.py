@@ -81,7 +81,9 @@ class Values:
         given = self.given.get(key, default)
         options = tuple(valid)
         if options and given not in options:
-            self.wrong(key, f"must be one of {', '.join(options)}, not {shown(given)}")
+            listed = ", ".join(options)
+            wrong = f"must be one of {listed}, not {shown(given)}"
+            self.wrong(key, wrong if key in self.given else f"must be given: one of {listed}")
             return default
         if not isinstance(given, str) or not given.strip() or len(given) > 200 or not given.isprintable():
             self.wrong(key, "must be given" if key not in self.given else "must be a text of 1 to 200 plain characters")

@@ -40,10 +40,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("scenario", help="a file of JSON (docs/reference/simulator.md)")
         parser.add_argument("--trace", help="CSV, SWF or the output of sacct --parsable2; replaces the workload")
-        parser.add_argument("--nodes", help="CSV of hosts (gpu, model): replaces the hosts of the one cluster")
-        parser.add_argument("--seed", type=seed, help="replaces the workload's seed")
-        parser.add_argument("--compare", metavar="OTHER", help="a second scenario, run on the same work")
-        parser.add_argument("--csv", metavar="FILE", help="write a line per project and day there")
+        parser.add_argument("--nodes", help="CSV of hosts (gpu, model): replaces those of the scenario's one cluster")
+        parser.add_argument("--seed", type=seed, help="a whole number, replaces the workload's seed")
+        parser.add_argument("--compare", metavar="OTHER", help="a second scenario, shown beside the first")
+        parser.add_argument("--csv", metavar="FILE", help="write a line per scenario, cluster, project and day there")
         parser.add_argument("--json", action="store_true", help="the report as one line, last on stdout")
 
     def handle(self, *args: Any, **options: Any) -> None:
