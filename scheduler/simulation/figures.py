@@ -48,6 +48,9 @@ class Hours:
         return self.total(self.by_standing[Standing.PROTECTED] + self.by_standing[Standing.FUNDED])
 
 
+UNMEASURED = "Nothing was left to happen before the warm-up was over, so nothing was measured: these zeros say nothing."
+
+
 def build_report(loop: Loop) -> Report:
     """All figures of a run that has ended."""
     setup, hours = loop.setup, read_hours(loop)
@@ -104,6 +107,7 @@ def build_report(loop: Loop) -> Report:
         seed=setup.seed,
         warmup_days=setup.warmup_days,
         measured_hours=span / HOUR,
+        notes=[] if span else [UNMEASURED],
     )
 
 

@@ -120,11 +120,21 @@ def test_days_and_projects_go_to_a_file(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"base.json", "trace.csv", "days.csv"}
 
 
-def test_a_file_that_cant_be_written_is_said(tmp_path: Path) -> None:
-    target = tmp_path / "none" / "days.csv"
-    code, out, err = simulate(scenario_file(tmp_path), "--trace", trace_file(tmp_path), "--csv", target)
-    assert (code, out) == (2, "")
+@pytest.mark.parametrize("name", ["none/days.csv", "."])
+def test_a_file_that_cant_be_written_is_said_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    ran: list[object] = []
+    monkeypatch.setattr("portal.simulations.management.commands.simulate.answer", lambda *_, **__: ran.append(1))
+    code, out, err = simulate(scenario_file(tmp_path), "--trace", trace_file(tmp_path), "--csv", tmp_path / name)
+    assert (code, out, ran) == (2, "", [])
     assert "can't be written" in err
+
+
+def test_a_run_that_ends_before_its_warm_up_is_over_says_that_nothing_was_measured(tmp_path: Path) -> None:
+    short = scenario_file(tmp_path, warmup_days=3)
+    notes = json.loads(simulate(short, "--trace", trace_file(tmp_path), "--json")[1])["notes"]
+    assert any("nothing was measured" in note for note in notes)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scheduler.policy import Policy
 from scheduler.simulation.engine import Cancelled, run
 from scheduler.simulation.setup import HostChange, HostEvent, ResearchLab, SetupRefused
 from scheduler.types import NEVER, PPM, ShareSteps
@@ -150,6 +151,22 @@ def test_leaving_out_passes_changes_nothing(percent):
     for name in ("segments", "waits", "preemptions", "lost"):
         first, second = (getattr(loop.ledger, name).read() for loop in loops)
         assert {key: first[key].tolist() for key in first} == {key: second[key].tolist() for key in second}
+
+
+@pytest.mark.parametrize(
+    ("rows", "more"),
+    [
+        ([{}], {"policy": Policy(half_life_seconds=DAY)}),
+        ([{"gpus_per_replica": 8}, {"gpus_per_replica": 4}], {"policy": Policy(unallocated_cap_gpus=4)}),
+        ([{"min_runtime_seconds": HOUR}], {"host_events": (HostEvent(0, 0, HostChange.FAIL),)}),
+    ],
+)
+def test_a_run_without_an_end_ends_when_nothing_is_left_to_happen(rows, more):
+    """With a half-life, too, and where work waits that can never start."""
+    loop, report = run_whole(setup_make(jobs_make(*rows), days=None, pass_interval_seconds=3600, **more))
+    assert loop.now <= 11 * DAY
+    assert report.completed == (0 if "host_events" in more else 1)
+    assert len(loop.waiting) == len(rows) - report.completed
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import os
 import sys
 import tempfile
 from argparse import ArgumentTypeError
+from collections.abc import Iterable
+from errno import EISDIR
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -47,6 +49,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the report as one line, last on stdout")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["csv"]:
+            self._write_whole(Path(options["csv"]), None)
         try:
             reports = self._answers(options)
         except (ScenarioRefused, TraceRefused, SetupRefused) as refusal:
@@ -92,14 +96,20 @@ class Command(BaseCommand):
         return tell
 
     def _write_csv(self, path: Path, reports: dict[str, dict[str, Any]]) -> None:
-        """The whole file or none."""
+        self._write_whole(path, csv_lines(list(reports), list(reports.values())))
+
+    def _write_whole(self, path: Path, lines: Iterable[str] | None) -> None:
+        """The whole file or none; without lines, whether it could be written at all: runs are long."""
         try:
+            if path.is_dir():
+                raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
             with tempfile.NamedTemporaryFile(
-                "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", newline=""
+                "w", dir=path.parent, prefix=f".{path.name}.", delete=lines is None, encoding="utf-8", newline=""
             ) as file:
-                file.writelines(csv_lines(list(reports), list(reports.values())))
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
+                file.writelines(lines or ())
+            if lines is not None:
+                os.chmod(file.name, 0o644)
+                os.replace(file.name, path)
         except OSError as error:
             self._end(REFUSED, f"{path}: can't be written ({error.strerror})")
 
