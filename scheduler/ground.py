@@ -149,10 +149,13 @@ class Ground:
     def stays(self, policy: Policy) -> bool:
         """Whether a decision now would be empty, since time alone has passed since the latest one was applied.
 
-        Asked only when a decision is due: the sums are still those of that moment.
+        Asked only when a decision is due: the sums are still those of that moment. What started unallocated
+        runs by now and so would end sooner than was reckoned: beside a reservation it might return at once.
         """
         board, self._applied = self._applied, None
         if board is None or (policy is not self.policy and policy != self.policy):
+            return False
+        if board.book.by_zone and any(standing == UNALLOCATED for _, _, standing, _ in board.fresh):
             return False
         self.rest_until = self._find_rest(board)
         return self.rest_until > self.state.now

@@ -252,13 +252,23 @@ class Pool:
 
     # ------------------------------------------------ victims
 
-    def find_plan(self, asker: Asker, licence: Licence, closed: frozenset[int] = frozenset()) -> Plan | None:
-        """The cheapest place for the whole gang on free and taken GPUs outside `closed` hosts, or None."""
+    def find_plan(
+        self,
+        asker: Asker,
+        licence: Licence,
+        closed: frozenset[int] = frozenset(),
+        among: Sequence[int] | None = None,
+    ) -> Plan | None:
+        """The cheapest place for the whole gang on free and taken GPUs outside `closed` hosts, or None.
+
+        Usually free GPUs alone are known not to be enough. `among`: the few hosts that are not closed, of
+        which that isn't known.
+        """
         gpus = asker.replicas * asker.gpus
         changes, room = licence.rooms.get(closed, (-1, NOTHING))
         whole = None
         if changes != self.tables.changes or room.largest() >= gpus:  # counting is dearer than looking, once
-            whole = self._find_on_one_host(gpus, licence, closed)
+            whole = self._find_on_one_host(gpus, licence, closed, among)
         if whole is not None:
             host, victims = whole
             return Plan(((host, asker.replicas),), victims)
@@ -298,12 +308,12 @@ class Pool:
         return 2 * len(closed) > len(self.floor.gpus)
 
     def _find_on_one_host(
-        self, gpus: int, licence: Licence, closed: frozenset[int]
+        self, gpus: int, licence: Licence, closed: frozenset[int], among: Sequence[int] | None
     ) -> tuple[int, tuple[int, ...]] | None:
-        if self._is_mostly(closed):
-            best = None
-            for host in range(len(self.floor.gpus)):
-                best = self._better(host, gpus, licence, best) if host not in closed else best
+        best: Entry | None = None
+        if among is not None:
+            for host in among:
+                best = self._better(host, gpus, licence, best)
             return self._unpack(best, gpus, licence)
         seen = self.list_hosts(licence.barred) - closed
         best = self.tables.find_best(gpus, seen | closed)

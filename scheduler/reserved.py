@@ -77,9 +77,10 @@ def _take_on_own_hosts(trial: Trial, item: int, kept: Kept, own: frozenset[int])
     # Later reservations on its hosts were timed by its own: a pass that comes late must not shut it out.
     later = [zone for zone, other in board.book.by_zone.items() if other.booking.at >= kept.booking.at]
     zones = tuple(dict.fromkeys((*board.book.list_open(board.ends_at(contract, taking=True)), *later)))
-    others = frozenset(range(len(board.floor.gpus))).difference(kept.booking.places)
+    shut = board.book.list_closed(zones)
+    among = sorted(kept.booking.places.keys() - shut)
     board.renew_saved()
-    return board.pool.find_plan(asker, licence, others | board.book.list_closed(zones))
+    return board.pool.find_plan(asker, licence, frozenset(range(len(board.floor.gpus))).difference(among), among)
 
 
 def list_lapses(board: Board, project: int, gpus: int, plan: Plan, own: frozenset[int]) -> list[int] | None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.balance import has_changed, list_products, value_at
 from scheduler.board import Board
 from scheduler.meters import Meters
 from scheduler.types import NEVER, PPM, IntArray, Standing
@@ -76,15 +77,20 @@ def chart(rates: Sequence[int], bends: Sequence[Sequence[Bend]], drifts: Sequenc
 def list_drifts(board: Board, quota_gpus: int) -> list[int]:
     """By node: how far its limits move each second, at most; `quota_gpus`: how far the cluster that quotas share does.
 
-    A limit is at most twice a quota, whose balance may be overdrawn (policy).
+    A limit is at most twice a quota, whose balance may be overdrawn (policy). Where a budget has changed
+    inside the window its largest share counts: that of the time that leaves.
     """
+    tree, window = board.tree, board.window
+    shares = board.funds.shares
     if not quota_gpus:
-        return [0] * len(board.funds.shares)
+        return [0] * len(shares)
+    if has_changed(tree, window):
+        shares = [
+            max([value_at(steps, window.since, 0), *(share for at, share in steps if window.since < at <= window.now)])
+            for steps in list_products(tree, board.policy)
+        ]
     most = quota_gpus * (PPM + board.policy.overdraw_limit_ppm)
-    return [
-        -(-most * share // PPM ** (depth + 1))
-        for share, depth in zip(board.funds.shares, board.tree.depth, strict=True)
-    ]
+    return [-(-most * share // PPM ** (depth + 1)) for share, depth in zip(shares, tree.depth, strict=True)]
 
 
 def find_rest(board: Board, charged: Meters, quota_gpus: int) -> int:

@@ -192,17 +192,18 @@ class State:
         return 0 if self.ground is None else self.ground.rest_until
 
     def find_lapse_bound(self) -> int:
-        """Of a kept state: seconds after its last decision before which no project can reach balance 0.
+        """Of a kept state: seconds from now before which no project can reach balance 0.
 
         Where nothing waits, is held or may return, hosts stay and quotas don't move, a decision can only
         mature contracts, which is written at their exact end whenever a pass finds it, and lapse. Usage
         grows at most by the allocated GPUs each second, since nothing starts meanwhile.
         """
-        funds = self.ground.board.funds if self.ground is not None and self.ground.board is not None else None
-        if funds is None:
+        board = self.ground.board if self.ground is not None else None
+        if board is None:
             return 0
-        rows = zip(funds.positive_limit, funds.usage, funds.allocated, strict=True)
-        return max(min(((limit - used) // gpus for limit, used, gpus in rows if gpus > 0), default=1 << 60), 0)
+        rows = zip(board.funds.positive_limit, board.funds.usage, board.funds.allocated, strict=True)
+        bound = min(((limit - used) // gpus for limit, used, gpus in rows if gpus > 0), default=1 << 60)
+        return max(bound - max(self.now - board.now, 0), 0)  # a decision that was left out has no board of its own
 
     def forget_old(self, policy: Policy) -> None:
         """Drop rows that no decision can see any longer, though the clock should step back by a day.

@@ -197,12 +197,24 @@ class Life:
         self._reckon_held()
 
     def _close_segment(self, attempt: Attempt, at: int) -> None:
-        if at > attempt.segment_at and attempt.standing != HELD:
-            work = attempt.work
-            row = (attempt.segment_at, at, attempt.gpus, work.project, attempt.standing, work.min_runtime > 0)
-            self.ledger.segments.add(row)
-            if attempt.standing <= Standing.FUNDED:
-                attempt.charged.append((attempt.segment_at, at, attempt.standing))
+        if at <= attempt.segment_at or attempt.standing == HELD:
+            return
+        work, matured = attempt.work, self._find_matured(attempt, at)
+        for since, until, standing in (
+            (attempt.segment_at, matured, attempt.standing),
+            (matured, at, int(Standing.FUNDED)),
+        ):
+            if since < until:
+                self.ledger.segments.add((since, until, attempt.gpus, work.project, standing, work.min_runtime > 0))
+                if standing <= Standing.FUNDED:
+                    attempt.charged.append((since, until, standing))
+
+    def _find_matured(self, attempt: Attempt, at: int) -> int:
+        """The end of its contract, if a pass before `at` has written that or would have, were it not left out; else `at`."""
+        if attempt.standing != Standing.PROTECTED:
+            return at
+        over_at, step = attempt.began_at + attempt.work.min_runtime, self.setup.pass_interval_seconds
+        return max(over_at, attempt.segment_at) if -(-over_at // step) * step < at else at
 
     def _leave(self, attempt: Attempt) -> None:
         """It occupies nothing any more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from scheduler.types import NEVER
-from tests.scheduler.driver import Life, busy_times, do_step, examples
+from tests.scheduler.driver import Life, busy_times, do_step, examples, make_busy
 from tests.scheduler.oracle import Oracle
 from tests.scheduler.world import World
 
@@ -109,3 +109,12 @@ def test_the_balances_that_are_told_are_those_of_the_oracle(life: Life) -> None:
             assert one.quota_gpu_seconds == int(oracle.quota(node))
             assert one.allocated_gpus == oracle.allocated(node)
             assert (one.burst_gpus or NEVER) == (oracle.cap(node) or NEVER)
+
+
+def test_a_reservation_starts_on_free_gpus_of_its_own_that_a_later_one_waits_for() -> None:
+    # Found by a long search: unallocated work started there and was taken for it at the same instant.
+    lab, history = make_busy(41232, 28, False)
+    world = lab.build()
+    for step in history:
+        do_step(world, step)
+        world.go()
