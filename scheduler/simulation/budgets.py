@@ -197,7 +197,8 @@ class Budgets:
                 events.drain(self.state, host + FIRST_ID, stop=True)
             case HostChange.REPAIR:
                 events.cordon(self.state, host + FIRST_ID, schedulable=True)
-        (self.drained.add if kind == HostChange.DRAIN else self.drained.discard)(host + FIRST_ID)
+        if kind != HostChange.FAIL:  # one that fails while it drains is repaired from both
+            (self.drained.add if kind == HostChange.DRAIN else self.drained.discard)(host + FIRST_ID)
 
     def _tell(self) -> None:
         events.advance(self.state, self.loop.now + EPOCH)
