@@ -104,7 +104,7 @@ def _scenario(
     now: datetime,
 ) -> Scenario:
     """The one that is given, or the cluster's with the edits."""
-    edited = [name for name in ("shares", "policy", "hosts") if body.get(name)]
+    edited = [name for name in ("shares", "policy", "hosts") if body.get(name) not in (None, [], {})]
     if body.get("scenario") is not None:
         if edited:
             raise Refused("Edits go with the cluster's own scenario, not with one that is given.", attr=edited[0])
@@ -122,10 +122,17 @@ def _scenario(
         base = {**scenario_of_now(cluster=cluster, at=now), "projects": [], "workload": {"generator": "research-lab"}}
     else:
         base = {**scenario_of_now(cluster=cluster, at=now), "days": None, "warmup_days": 0}
-    shares = {
-        _path(author, line["project"]): (line["percent"], line.get("burst_gpus")) for line in body.get("shares", [])
-    }
-    return scenario_edited(base, Edits(shares, body.get("policy", {}), body.get("hosts")))
+    return scenario_edited(base, Edits(_shares(body, author), body.get("policy", {}), body.get("hosts")))
+
+
+def _shares(body: dict[str, Any], author: User) -> dict[str, tuple[int, int | None]]:
+    shares: dict[str, tuple[int, int | None]] = {}
+    for line in body.get("shares", []):
+        path = _path(author, line["project"])
+        if path in shares:
+            raise Refused(f"{path} is there twice.", attr="shares")
+        shares[path] = line["percent"], line.get("burst_gpus")
+    return shares
 
 
 def _path(author: User, path: str) -> str:

@@ -18,7 +18,7 @@ from portal.simulations.services import TITLE_LENGTH_MAX
 
 HOSTS_MAX = 100_000
 NUMBER_MAX = 2**31 - 1
-WHOLE_MAX = 10**18
+WHOLE_DIGITS = 18
 
 
 @extend_schema_field(OpenApiTypes.OBJECT)
@@ -42,7 +42,8 @@ class ObjectField(serializers.JSONField):
         if isinstance(value, list):
             return [self._plain(inner) for inner in value]
         if isinstance(value, Decimal):
-            return int(value) if value == value.to_integral_value() and abs(value) < WHOLE_MAX else float(value)
+            small = value.adjusted() < WHOLE_DIGITS  # asked first: nobody reckons with 1e999999999
+            return int(value) if small and value == value.to_integral_value() else float(value)
         if not isinstance(value, str | int | float | NoneType) or (isinstance(value, str) and not storable(value)):
             self.fail("value", shown=ascii(str(value))[:40])
         return value

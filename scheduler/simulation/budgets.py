@@ -141,7 +141,7 @@ class Budgets:
         self.may_skip = loop.setup.skip_passes and self.policy.half_life_seconds is None
         self.steps = sorted({int(at) for at in loop.setup.shares.at if at > 0})
         self.level_from = 0  # from when on shares and capacity have been the same in the whole window
-        self.decided_at = self.acted_at = 0
+        self.decided_at = 0
         self.lapse_bound = 0
         self.checked = 0
 
@@ -197,7 +197,8 @@ class Budgets:
                 events.drain(self.state, host + FIRST_ID, stop=True)
             case HostChange.REPAIR:
                 events.cordon(self.state, host + FIRST_ID, schedulable=True)
-        (self.drained.add if kind == HostChange.DRAIN else self.drained.discard)(host + FIRST_ID)
+        if kind != HostChange.FAIL:  # one that fails while it drains is repaired from both
+            (self.drained.add if kind == HostChange.DRAIN else self.drained.discard)(host + FIRST_ID)
 
     def _tell(self) -> None:
         events.advance(self.state, self.loop.now + EPOCH)
@@ -214,7 +215,6 @@ class Budgets:
             invariants.check(self.state, decision)
             self.checked += 1
         self.decided_at = now
-        self.acted_at = now if decision.actions else self.acted_at
         if self.steps and (passed := [at for at in self.steps if at <= now]):
             self.level_from = max(self.level_from, passed[-1] + self.policy.lookback_seconds)
         first = self.state.next_attempt
@@ -225,7 +225,7 @@ class Budgets:
     def quiet_until(self) -> int:
         """Passes that can be left out: by the core's own bound, or where nothing waits by that on lapses."""
         loop = self.loop
-        if self._is_over():
+        if not loop.waiting and not loop.attempts and loop.setup.skip_passes:
             return FOREVER
         if not self.may_skip:
             return 0
@@ -236,21 +236,6 @@ class Budgets:
             return max(rest, 0)
         step = next((at for at in self.steps if at > self.decided_at), FOREVER)
         return max(rest, min(self.decided_at + self.lapse_bound, step))
-
-    def _is_over(self) -> bool:
-        """Whether nothing is left to happen: nothing runs, and what waits will wait for ever.
-
-        That is so once all that was ever charged or forbidden has been forgotten, and nothing else is to come.
-        """
-        loop, policy = self.loop, self.policy
-        if loop.attempts:
-            return False
-        if not loop.waiting:
-            return loop.setup.skip_passes
-        if loop.events or loop.source.next_at() < FOREVER or (self.steps and self.steps[-1] > loop.now):
-            return False
-        bans = max(2 * policy.taker_ban_seconds, policy.reservation_ban_seconds)
-        return loop.now > self.acted_at + policy.lookback_seconds + bans + DAY
 
     def _learn(self, decision: Decision, next_attempt: int) -> None:
         loop = self.loop

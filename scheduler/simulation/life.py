@@ -210,7 +210,7 @@ class Life:
                     attempt.charged.append((since, until, standing))
 
     def _find_matured(self, attempt: Attempt, at: int) -> int:
-        """The end of its contract, if a pass before `at` has written that or would have, were it not left out; else `at`."""
+        """The end of its contract, if a pass before `at` wrote that, or would have, had it been made; else `at`."""
         if attempt.standing != Standing.PROTECTED:
             return at
         over_at, step = attempt.began_at + attempt.work.min_runtime, self.setup.pass_interval_seconds

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+from scheduler.policy import DAY
 from scheduler.simulation.hosts import HostTable
 from scheduler.simulation.life import CHECKPOINT, FINISH, Life
 from scheduler.simulation.parts import FOREVER, Source
@@ -36,6 +37,8 @@ class Loop(Life):
         self._level: tuple[int, ...] = ()
         self._last_pass = -1
         self._due = 0  # the next pass of the grid, as of the last look
+        self._stirred_at = 0  # the last moment at which anything but a pass was to come
+        self._settled_seconds = _find_settled(setup)
 
     # ------------------------------------------------ time
 
@@ -43,7 +46,7 @@ class Loop(Life):
         """To the end of the run, or until nothing is left to happen."""
         end = self.setup.end_at if self.setup.end_at is not None else FOREVER
         told = 0
-        while (at := self.next_at()) < end:
+        while (at := self.next_at()) < end and not self._waits_for_ever(at):
             self.now = at
             self._step(at)
             if progress is not None and at >= told:
@@ -51,10 +54,19 @@ class Loop(Life):
                 if not progress(min(at / end, 1.0)):
                     raise Cancelled
         if at < FOREVER:
-            self.now = end
+            self.now = end if end < FOREVER else self._stirred_at
         self.close()
         if progress is not None and not progress(1.0):
             raise Cancelled
+
+    def _waits_for_ever(self, at: int) -> bool:
+        """In a run without an end: nothing is to come but passes, and none of them can start what waits."""
+        if self.setup.days is not None:
+            return False
+        if self.events or self.source.next_at() < FOREVER:
+            self._stirred_at = at
+            return False
+        return at - self._stirred_at > self._settled_seconds
 
     def _report_every(self, end: int) -> int:
         return max(end // 200, 1) if end != FOREVER else 3600
@@ -130,3 +142,11 @@ class Loop(Life):
         else:
             self.kill(what)
         return True
+
+
+def _find_settled(setup: Setup) -> int:
+    """How long after the last event, or budget to come, what was can still sway a decision: windows, bans."""
+    policy = setup.policy
+    bans = max(policy.reservation_ban_seconds, 2 * policy.taker_ban_seconds)
+    budgets = max(int(setup.shares.at.max(initial=0)), 0)
+    return budgets + max(policy.lookback_seconds, policy.first_budget_seconds, bans) + DAY

@@ -76,7 +76,9 @@ def test_a_history_is_replayed_with_edits(lead):
         ({"cluster": "nowhere"}, "cluster"),
         ({"trace": 77, "source": "trace"}, "trace"),
         ({"seed": -1}, "seed"),
+        ({"scenario": {**GENERATED, "days": 10**400}}, "scenario"),
         ({"hosts": 5}, "hosts"),
+        ({"hosts": 0}, "hosts"),
         ({"wishes": 3}, "wishes"),
     ],
 )
@@ -85,6 +87,20 @@ def test_what_is_wrong_is_named(lead, change, attr):
     answer = client_of(lead).generic("POST", "/api/v1/simulations/", body, content_type="application/json")
     problem_require(answer, 400)
     assert attr in attrs_of(answer)
+
+
+def test_a_number_without_end_is_refused_at_once(lead):
+    body = json.dumps({**BODY, "scenario": {**GENERATED, "days": "@"}}).replace('"@"', "1e999999999")
+    answer = client_of(lead).generic("POST", "/api/v1/simulations/", body, content_type="application/json")
+    problem_require(answer, 400)
+    assert attrs_of(answer) == {"scenario"}
+
+
+def test_a_project_has_one_line_among_the_edits(lead):
+    shares = [{"project": "lab/nlp", "percent": percent} for percent in (5, 6)]
+    answer = client_of(lead).post("/api/v1/simulations/", {**HISTORY, "shares": shares}, format="json")
+    problem_require(answer, 400)
+    assert attrs_of(answer) == {"shares"}
 
 
 def test_a_history_must_begin_somewhere(lead):

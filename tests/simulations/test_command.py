@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -211,3 +212,64 @@ MODULES = ("portal.simulations.scenario", "portal.simulations.reporting", "porta
 def test_the_formats_leave_django_out(module: str) -> None:
     code = f"import sys, {module}; sys.exit('django' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--trace", "--nodes", "--compare"])
+def test_an_empty_name_is_a_file_that_cant_be_read_and_not_one_that_is_left_out(tmp_path: Path, option: str) -> None:
+    code, out, err = simulate(scenario_file(tmp_path), "--trace", trace_file(tmp_path), option, "")
+    assert (code, out) == (2, "")
+    assert "can't be read" in err
+
+
+def test_what_a_run_reads_is_not_written_over(tmp_path: Path) -> None:
+    base, trace = scenario_file(tmp_path), trace_file(tmp_path)
+    for target in (base, trace):
+        before = target.read_bytes()
+        code, out, err = simulate(base, "--trace", trace, "--csv", target)
+        assert (code, out, target.read_bytes() == before) == (2, "", True)
+        assert "is read by this run" in err
+
+
+@pytest.mark.parametrize("name", ["", "folder", "no/days.csv", "gone", "loop", "d" * 300])
+def test_a_place_that_cant_be_written_is_said_before_anything_runs(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "gone").symlink_to("nowhere/days.csv")
+    (tmp_path / "loop").symlink_to("loop")
+    before = set(tmp_path.rglob("*"))
+    target = str(tmp_path / name) if name else ""
+    code, out, err = simulate(tmp_path / "no scenario", "--csv", target)
+    assert (code, out, set(tmp_path.rglob("*"))) == (2, "", before)
+    assert "can't be written" in err
+
+
+def test_a_table_goes_through_a_link_and_into_a_pipe(tmp_path: Path) -> None:
+    base, trace, link, pipe = scenario_file(tmp_path), trace_file(tmp_path), tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("days.csv")
+    simulate(base, "--trace", trace, "--csv", link)
+    assert (link.is_symlink(), (tmp_path / "days.csv").read_text().count("\n")) == (True, 3)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    simulate(base, "--trace", trace, "--csv", pipe)
+    assert (pipe.is_fifo(), os.read(reader, 1 << 16).count(b"\n")) == (True, 3)
+    os.close(reader)
+
+
+def test_nothing_is_left_of_a_table_that_fails_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    code, out, err = simulate(scenario_file(tmp_path), "--trace", trace_file(tmp_path), "--csv", tmp_path / "days.csv")
+    assert (code, out, "No space left" in err) == (2, "", True)
+    assert {path.name for path in tmp_path.iterdir()} == {"base.json", "trace.csv"}
+
+
+@pytest.mark.parametrize(("shell", "code", "words"), [
+    ("exec {} > /dev/full", 2, "simulate: standard output: can't be written (No space left on device)\n"),
+    ("exec {} >&-", 2, "simulate: standard output: can't be written (it is closed)\n"),
+    ("set -o pipefail; {} | exit", 141, ""),
+])  # fmt: skip
+def test_a_report_that_nobody_can_read_is_no_success(tmp_path: Path, shell: str, code: int, words: str) -> None:
+    command = shlex.join(process(scenario_file(tmp_path), "--trace", trace_file(tmp_path)))
+    done = subprocess.run(["bash", "-c", shell.format(command)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", words)

@@ -247,3 +247,16 @@ def test_the_alibaba_scenario_has_the_hosts_of_the_nodes_file() -> None:
     scenario = load_scenario(SCENARIOS / "alibaba.json")
     groups = read_hosts(ROOT / "examples" / "traces" / "alibaba_gpu_v2023.nodes.csv")
     assert scenario.clusters[0].groups == tuple(groups)
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_a_number_too_long_for_any_float_is_outside_its_bounds(number: int) -> None:
+    assert "must be between 1 and 3660" in problems_of({**BASE, "days": number})["days"]
+    assert "must be between 0 and 9" in problems_of({**BASE, "workload": {"seed": number}})["workload.seed"]
+    assert "must be between" in problems_of(with_policy(lookback_days=number))["clusters[0].policy.lookback_days"]
+
+
+@pytest.mark.parametrize("name", ["h100-0000000009", "h100-00000000004", "h100-004", "h100-\u0663", "h100-", "h100"])
+def test_a_host_that_is_not_there_is_refused_however_its_number_is_written(name: str) -> None:
+    found = problems_of({**BASE, "host_events": [{"host": name, "at_s": 1}]})
+    assert "is not a host of the scenario (h100-000 to h100-003)" in found["host_events[0].host"]

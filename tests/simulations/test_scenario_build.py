@@ -1,11 +1,13 @@
 """A scenario and a trace make one run a cluster: trees, gangs, drawn contracts, cuts."""
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from portal.simulations.scenario import Built, ScenarioRefused, build, build_setups, read_scenario
+from portal.simulations.scenarios.jobs import gang_replicas
 from portal.simulations.traces.reading import read_trace
 from portal.simulations.traces.rows import TraceRefused, TraceRows
 from scheduler.simulation.setup import Jobs, Setup, check_setup
@@ -203,3 +205,12 @@ def test_a_cluster_that_the_scenario_lacks_is_refused_with_its_line() -> None:
 def test_a_job_that_may_run_on_several_clusters_is_refused() -> None:
     with pytest.raises(TraceRefused, match="line 2, column project: 'p' has no cluster"):
         build(two_clusters(("p", "h100", 50), ("p", "b200", 50)), trace_of("a,,p,0,60,8"))
+
+
+def test_gangs_spread_over_as_few_hosts_as_divide_them_and_at_once() -> None:
+    sizes = np.array([1, 8, 9, 12, 15, 64, 65, 1_048_573, 1_048_573 - 1], dtype=np.int64)
+    assert gang_replicas(sizes, 8).tolist() == [1, 1, 3, 2, 3, 8, 13, 1_048_573, 149_796]
+    primes = np.array([n for n in range(900_001, 905_000, 2) if all(n % d for d in range(3, 960, 2))], dtype=np.int64)
+    began = perf_counter()
+    assert gang_replicas(primes, 8).tolist() == primes.tolist()
+    assert perf_counter() - began < 5

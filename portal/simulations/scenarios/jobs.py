@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 
@@ -68,8 +69,12 @@ def gang_replicas(gpus: IntArray, gpus_per_host: int) -> IntArray:
 
 
 def _replicas(gpus: int, gpus_per_host: int) -> int:
-    least = -(-gpus // gpus_per_host)
-    return next(count for count in range(least, gpus + 1) if gpus % count == 0)
+    """The least divisor from so many hosts on; of it or of its partner one is at most the root."""
+    least, root = -(-gpus // gpus_per_host), isqrt(gpus)
+    small = next((count for count in range(least, root + 1) if gpus % count == 0), None)
+    if small is not None:
+        return small
+    return next(gpus // each for each in range(min(root, gpus // least), 0, -1) if gpus % each == 0)
 
 
 def users_of(trace: TraceRows) -> IntArray:

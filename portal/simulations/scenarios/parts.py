@@ -156,12 +156,16 @@ def read_fault(values: Values, clusters: tuple[ClusterSpec, ...]) -> HostFault |
     if "at_s" not in values:
         values.wrong("at_s", "must be given")
     repair = values.whole_or_none("repair_s", None, 1, SECONDS_MAX)
-    if spec is None or not number.isascii() or not number.isdecimal() or int(number[:9]) >= spec.hosts:
+    if spec is None or not _is_host_number(number, spec.hosts):
         if name:
             known = ", ".join(f"{host_name(one.name, 0)} to {host_name(one.name, one.hosts - 1)}" for one in clusters)
             values.wrong("host", f"{name!r} is not a host of the scenario ({known})")
         return None
     return HostFault(cluster, int(number), at, kind, NEVER if repair is None else repair)
+
+
+def _is_host_number(number: str, hosts: int) -> bool:
+    return number.isascii() and number.isdecimal() and len(number) < 10 and int(number) < hosts
 
 
 def host_name(cluster: str, number: int) -> str:

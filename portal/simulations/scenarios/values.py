@@ -1,7 +1,6 @@
 """A scenario's values, read with their place (`projects[3].share_percent`); all that is wrong is refused together."""
 
 import difflib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,7 +95,7 @@ class Values:
         if isinstance(given, bool) or not isinstance(given, int | float):
             self.wrong(key, f"must be a number, not {kind(given)}" if key in self.given else "must be given")
             return default
-        if not math.isfinite(given) or not least <= given <= most:
+        if not least <= given <= most:  # so that NaN is wrong too, and a number too long for a float needs none
             bounds = f"must be between {least:.12g} and {most:.12g}, not {shown(given)}"
             self.wrong(key, bounds if key in self.given else "must be given")
             return default

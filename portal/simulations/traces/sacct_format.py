@@ -71,7 +71,9 @@ def _add(
         durations.append(seconds)
         gpus.append(count)
         submits.append(_moment(columns["submit"], row))
-    columns["account"].check_names(needed=False)
+    for name in ("account", "user", "cluster", "jobid"):
+        if name in columns:
+            columns[name].check_names(needed=False)
     nodes = columns.get("nnodes") or columns.get("allocnodes")
     more = {name: [columns[name].cells[row] for row in kept] for name in ("user", "cluster") if name in columns}
     builder.add(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from portal.simulations.traces.building import Builder
-from portal.simulations.traces.columns import Column, round_up
+from portal.simulations.traces.columns import EXACT_INTEGERS, Column, round_up
 from portal.simulations.traces.rows import GPUS_MAX, SECONDS_MAX, TraceRefused, TraceRows
 from portal.simulations.traces.text import SWF_FIELDS, open_lines
 
@@ -71,6 +71,8 @@ def _add(builder: Builder, lines: list[int], rows: list[list[str]]) -> None:
             builder.skipped[reason] += int(which.sum())
     kept = np.flatnonzero(~part & ~never_ran & ~none).tolist()
     gpus, rounded = round_up(processors[kept])
+    for index in (NUMBER, USER, GROUP):
+        column(index).whole(-1, EXACT_INTEGERS)
     builder.add(
         [cells[NUMBER][row] for row in kept],
         [lines[row] for row in kept],

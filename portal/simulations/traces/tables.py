@@ -62,15 +62,16 @@ class Table:
         """The rows after the header; blank lines are read over."""
         source = self._rows()
         while True:
-            lines, rows = [], []
+            lines, rows, read = [], [], 0
             for row in islice(source, CHUNK_ROWS):
+                read += 1
                 if len(row) == len(self.header) or not _blank(row):
                     rows.append(row)
                     lines.append(self._reader.line_num)
             if rows:
                 self._check_lengths(lines, rows)
                 yield Chunk(self.file, lines, dict(zip(self.header, zip(*rows, strict=True), strict=True)))
-            elif next(source, None) is None:
+            elif not read:  # a chunk may be all blank
                 return
 
     def _check_lengths(self, lines: list[int], rows: list[list[str]]) -> None:

@@ -218,3 +218,32 @@ def test_leaving_out_passes_changes_nothing_while_work_waits(seed):
     for name in ("segments", "waits", "preemptions", "lost", "levels"):
         first, second = (getattr(loop.ledger, name).read() for loop in loops)
         assert {key: first[key].tolist() for key in first} == {key: second[key].tolist() for key in second}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host_events": (HostEvent(0, 60, HostChange.FAIL),)},
+        {"policy": Policy(unallocated_cap_gpus=0), "shares": (0, 0)},
+    ],
+)
+def test_a_run_without_an_end_ends_when_what_waits_does_so_for_ever(change):
+    job = {"gpus_per_replica": 8, "duration_seconds": HOUR}
+    loop, report = run_whole(setup_make(jobs_make(job), pass_interval_seconds=600, **change))
+    assert (report.jobs, report.completed, loop.now) == (1, 0, HOUR if "host_events" in change else 0)
+
+
+def test_a_run_without_an_end_waits_for_a_budget_that_is_still_to_come():
+    job, policy = {"min_runtime_seconds": HOUR}, Policy(unallocated_cap_gpus=0, express_gpus=0)
+    setup = setup_make(jobs_make(job), policy=policy, shares=(0,), pass_interval_seconds=600)
+    loop, report = run_whole(replace(setup, shares=step(40 * DAY, 50)))
+    assert (report.completed, segments_of(loop)[0][0]) == (1, 40 * DAY)
+
+
+@pytest.mark.parametrize("repair", [NEVER, 20])
+def test_a_host_that_fails_while_it_drains_takes_work_again_once_it_is_repaired(repair):
+    first, second = {"duration_seconds": 60}, {"gpus_per_replica": 8, "submit_at": 2000, "duration_seconds": HOUR}
+    faults = HostEvent(0, 5, HostChange.DRAIN, repair), HostEvent(0, 10, HostChange.FAIL, 500)
+    loop, report = run_whole(setup_make(jobs_make(first, second), host_events=faults, days=1))
+    assert report.completed == 2
+    assert segments_of(loop)[-1][:2] == (2000, 2000 + HOUR)

@@ -8,6 +8,7 @@ import pytest
 
 from portal.simulations.traces.reading import read_trace
 from portal.simulations.traces.rows import MISSING, TraceRefused, TraceRows
+from portal.simulations.traces.tables import CHUNK_ROWS
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "traces"
 CYCLE = "comes back to a project that it has passed: a project can't be inside itself"
@@ -169,3 +170,8 @@ def test_a_long_trace_is_read_in_pieces_with_the_right_lines() -> None:
     assert peak < 1200 * count
     refused = refusal_of(text + "bad,,p,0,60,none\n")
     assert (refused.line, refused.column) == (count + 2, "gpus")
+
+
+def test_blank_lines_by_the_thousand_lose_no_job() -> None:
+    blank = "\n" * (3 * CHUNK_ROWS)
+    assert rows_of(f"a,,p,0,60,1\n{blank}b,,p,0,60,1\n{blank}c,,p,0,60,1\n").ids == ["a", "b", "c"]

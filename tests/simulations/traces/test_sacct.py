@@ -63,6 +63,7 @@ def test_steps_and_jobs_without_a_run_or_a_gpu_are_left_out_and_counted() -> Non
     [
         (row("2", submit="Unknown"), "line 3, column Submit: 'Unknown' is no moment (write 2026-01-31T08:00:00)."),
         (row("2", elapsed="-5"), "line 3, column ElapsedRaw: '-5' is no elapsed time (write seconds or 1-02:03:04)."),
+        (row("2").replace("ana", "a\0"), "line 3, column User: 'a\\x00' must have 1 to 200 plain characters."),
         (row("1"), "line 3, column job_id: '1' is there twice (first in line 2)."),
         ("2|ana|nlp\n", "line 3: 3 fields, but the header names 8."),
     ],

@@ -47,6 +47,11 @@ def test_a_file_without_a_job_says_why() -> None:
     [
         (line(2, submit="-7"), "log.swf, line 5, column submit time: '-7' is not between 0 and 316224000."),
         (line(2, run="x"), "log.swf, line 5, column run time: 'x' is not a number."),
+        (
+            line(2).replace(" 3 7 ", " 3 x "),
+            "log.swf, line 5, column group: 'x' is not a number.",
+        ),
+        (line(2).replace(" 3 7 ", " a\x01 7 "), "log.swf, line 5, column user: 'a\\x01' is not a number."),
         ("2 0 5\n", "log.swf, line 5: 3 fields, but the Standard Workload Format has 18."),
         (line(1), "log.swf, line 5, column job_id: '1' is there twice (first in line 4)."),
     ],

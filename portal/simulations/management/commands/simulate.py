@@ -1,12 +1,12 @@
 """`manage.py simulate SCENARIO.json`: what would have happened. Needs no database and no environment."""
 
+import errno
 import json
 import os
 import sys
 import tempfile
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
-from errno import EISDIR
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,8 +22,13 @@ from portal.simulations.traces.rows import TraceRefused
 from scheduler.simulation.setup import SetupRefused
 from scheduler.types import InvariantBroken
 
-BROKEN, REFUSED, INTERRUPTED = 1, 2, 130
+BROKEN, REFUSED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141  # the last two as shells have them
 PROGRESS_SECONDS = 0.5
+INPUTS = ("scenario", "trace", "nodes", "compare")
+
+
+class CantWrite(Exception):
+    """There is nowhere to write to."""
 
 
 def seed(text: str) -> int:
@@ -49,26 +54,27 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the report as one line, last on stdout")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["csv"]:
-            self._write_whole(Path(options["csv"]), None)
+        target = None if options["csv"] is None else Path(options["csv"])
         try:
+            if target is not None:
+                _check_target(target, [options[name] for name in INPUTS if options[name] is not None])
             reports = self._answers(options)
-        except (ScenarioRefused, TraceRefused, SetupRefused) as refusal:
+        except (CantWrite, ScenarioRefused, TraceRefused, SetupRefused) as refusal:
             self._end(REFUSED, str(refusal))
         except InvariantBroken as broken:
             self._end(BROKEN, f"the scheduler decided what must never be: {broken}")
         except KeyboardInterrupt:
             self._end(INTERRUPTED, "interrupted; there are no figures of a part")
-        if options["csv"]:
-            self._write_csv(Path(options["csv"]), reports)
-        self.stdout.write(_shown(reports, as_json=options["json"]))
+        if target is not None:
+            self._write_csv(target, reports)
+        self._print(_shown(reports, as_json=options["json"]))
 
     def _answers(self, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Everything is read and checked before the first second is simulated."""
         started = perf_counter()
-        paths = [Path(name) for name in (options["scenario"], options["compare"]) if name]
+        paths = [Path(name) for name in (options["scenario"], options["compare"]) if name is not None]
         scenarios = [_scenario(path, options["nodes"]) for path in paths]
-        trace = read_trace(options["trace"]) if options["trace"] else None
+        trace = None if options["trace"] is None else read_trace(options["trace"])
         read_seconds = perf_counter() - started
         reports = {}
         for number, (path, scenario) in enumerate(zip(paths, scenarios, strict=True)):
@@ -96,34 +102,78 @@ class Command(BaseCommand):
         return tell
 
     def _write_csv(self, path: Path, reports: dict[str, dict[str, Any]]) -> None:
-        self._write_whole(path, csv_lines(list(reports), list(reports.values())))
-
-    def _write_whole(self, path: Path, lines: Iterable[str] | None) -> None:
-        """The whole file or none; without lines, whether it could be written at all: runs are long."""
+        lines = csv_lines(list(reports), list(reports.values()))
         try:
-            if path.is_dir():
-                raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
-            with tempfile.NamedTemporaryFile(
-                "w", dir=path.parent, prefix=f".{path.name}.", delete=lines is None, encoding="utf-8", newline=""
-            ) as file:
-                file.writelines(lines or ())
-            if lines is not None:
-                os.chmod(file.name, 0o644)
-                os.replace(file.name, path)
+            if _is_stream(path):
+                with path.open("w", encoding="utf-8", newline="") as stream:
+                    stream.writelines(lines)
+            else:
+                _replace(path.resolve(), lines)
         except OSError as error:
             self._end(REFUSED, f"{path}: can't be written ({error.strerror})")
 
+    def _print(self, text: str) -> None:
+        """The report, at once, so that one that nobody could read is no success."""
+        try:
+            if sys.stdout is None:
+                raise OSError(errno.EBADF, "it is closed")
+            self.stdout.write(text)
+            self.stdout.flush()
+        except OSError as error:
+            if sys.stdout is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again at its exit
+            if isinstance(error, BrokenPipeError):
+                sys.exit(BROKEN_PIPE)
+            self._end(REFUSED, f"standard output: can't be written ({error.strerror})")
+
     def _end(self, code: int, words: str) -> None:
-        for line in words.splitlines():
+        for line in words.splitlines() if sys.stderr is not None else ():
             self.stderr.write(f"simulate: {line}")
         sys.exit(code)
+
+
+def _check_target(path: Path, inputs: list[str]) -> None:
+    """What can be known before the first second is simulated, so that no hours of it are lost."""
+    try:
+        stream = _is_stream(path)
+        real = path if stream else path.resolve()
+        if real.is_dir():
+            raise CantWrite(f"{path}: can't be written (it is a directory)")
+        if not stream and not real.parent.is_dir():
+            raise CantWrite(f"{path}: can't be written (there is no directory {real.parent})")
+        if not os.access(real if stream else real.parent, os.W_OK):
+            raise CantWrite(f"{path}: can't be written (no permission)")
+        if any(real.is_file() and Path(name).exists() and real.samefile(name) for name in inputs):
+            raise CantWrite(f"{path}: is read by this run and would be lost; give --csv another name")
+    except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError
+        raise CantWrite(f"{path}: can't be written ({getattr(error, 'strerror', error)})") from None
+
+
+def _is_stream(path: Path) -> bool:
+    """A pipe, or /dev/null: written into, never replaced by a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _replace(path: Path, lines: Iterable[str]) -> None:
+    """The whole file or none."""
+    file = tempfile.NamedTemporaryFile(  # noqa: SIM115
+        "w", dir=path.parent, prefix=".simulate.", delete=False, encoding="utf-8", newline=""
+    )
+    try:
+        with file:
+            file.writelines(lines)
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, path)
+    except BaseException:
+        os.unlink(file.name)
+        raise
 
 
 def _scenario(path: Path, nodes: str | None) -> Any:
     """A scenario; with a file of hosts, its only cluster has those."""
     given = parse_json(path)
     try:
-        scenario = read_scenario(_with_nodes(given, nodes) if nodes else given)
+        scenario = read_scenario(given if nodes is None else _with_nodes(given, nodes))
     except ScenarioRefused as refusal:
         raise ScenarioRefused([(f"{path.name}: {place}", words) for place, words in refusal.problems]) from None
     return scenario
