@@ -73,7 +73,7 @@ def setup_of(
 
 
 def test_a_budget_that_was_cut_still_moves_limits_while_its_past_is_in_the_window() -> None:
-    shares = [*((project, 0, 200_000, NEVER) for project in range(1, 6)), (4, 5506, 5_086, NEVER)]
+    shares = [(4, 0, 200_000, NEVER), (4, 5506, 5_086, NEVER)]
     job = {
         "project": 4,
         "submit_at": 789,
