@@ -90,11 +90,13 @@ def _walk_to_rest(board: Board) -> None:
     while True:
         turns, kept, roomier = board.turns, len(board.book.by_zone), board.roomier
         _walk_express(board)
-        _walk_funded(board)
+        saves = _walk_funded(board)
         licences = board.turns != turns and board.pool.has_funded() and not board.started.all()
         opened = len(board.book.by_zone) < kept  # a reservation that has started leaves its hosts to those before it
         # What was taken leaves room under its caps to work of its branch that was considered before.
-        if not lapse_unfunded(board) and not licences and not opened and board.roomier == roomier:
+        # Whom somebody saved for may be beyond its balance by now, and then nobody need save for it.
+        spent = saves and board.turns != turns
+        if not lapse_unfunded(board) and not licences and not opened and not spent and board.roomier == roomier:
             break
 
 
@@ -104,13 +106,17 @@ def _walk_express(board: Board) -> None:
         ExpressTrial(board, gather_pending(board, rows)).run()
 
 
-def _walk_funded(board: Board) -> None:
+def _walk_funded(board: Board) -> bool:
+    """True if work of some project wasn't considered because of a head that waits (policy)."""
     saves = board.policy.save_for_head  # a head that can't start matters, too (R12)
     tally = Tally(board.floor.gpus) if saves else board.floor.tallies[MOST]
     items = gather_pending(board, _choose(find_fundable(board), board, tally))
     add_returns(board, items)
-    if len(items):
-        Trial(board, items).run()
+    if not len(items):
+        return False
+    trial = Trial(board, items)
+    trial.run()
+    return bool(trial.saving)
 
 
 def _start_reserved(board: Board) -> None:

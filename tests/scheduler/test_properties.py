@@ -20,6 +20,7 @@ from tests.scheduler.driver import (
     examples,
     histories,
     labs,
+    make_busy,
     mishaps,
     quiet_histories,
     usual_steps,
@@ -59,6 +60,16 @@ def test_every_decision_holds_the_invariants_and_is_empty_when_taken_again(
 def test_so_does_every_decision_where_all_are_short_of_something(life: Life, policy: dict[str, Any]) -> None:
     world = life[0].build(**policy)
     for step in life[1]:
+        do_step(world, step)
+        world.go()
+
+
+def test_nobody_saves_for_a_head_that_a_start_elsewhere_in_its_branch_has_put_beyond_its_balance() -> None:
+    # Found by a long search: what stood behind that head started in the second decision of the instant.
+    lab, history = make_busy(7789138, 24, False)
+    rules = {"save_for_head": 1, "half_life_seconds": 2 * DAY, "unallocated_cap_gpus": 6, "reservations_most": 1}
+    world = lab.build(**rules, lookback_seconds=DAY, express_share_ppm=1000)
+    for step in history:
         do_step(world, step)
         world.go()
 
