@@ -77,8 +77,8 @@ def chart(rates: Sequence[int], bends: Sequence[Sequence[Bend]], drifts: Sequenc
 def list_drifts(board: Board, quota_gpus: int) -> list[int]:
     """By node: how far its limits move each second, at most; `quota_gpus`: how far the cluster that quotas share does.
 
-    A limit is at most twice a quota, whose balance may be overdrawn (policy). Where a budget has changed
-    inside the window its largest share counts: that of the time that leaves.
+    No limit moves faster than its quota and what of it may be overdrawn (policy). Where a budget has changed
+    inside the window its largest share counts: the time that leaves may have had it.
     """
     tree, window = board.tree, board.window
     shares = board.funds.shares
