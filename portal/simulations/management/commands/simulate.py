@@ -156,17 +156,11 @@ def _is_stream(path: Path) -> bool:
 
 def _replace(path: Path, lines: Iterable[str]) -> None:
     """The whole file or none."""
-    file = tempfile.NamedTemporaryFile(  # noqa: SIM115
-        "w", dir=path.parent, prefix=".simulate.", delete=False, encoding="utf-8", newline=""
-    )
-    try:
-        with file:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".simulate.") as folder:
+        part = Path(folder) / path.name
+        with part.open("w", encoding="utf-8", newline="") as file:
             file.writelines(lines)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
-    except BaseException:
-        os.unlink(file.name)
-        raise
+        os.replace(part, path)
 
 
 def _scenario(path: Path, nodes: str | None) -> Any:
