@@ -152,7 +152,7 @@ class Walk:
 
     def _clean(self, node: int) -> list[tuple[Key, int, int, int]]:
         heap = self._heaps[node]
-        while heap and self._entry.get(heap[0][3]) is not heap[0]:
+        while heap and self._entry.get(heap[0][3]) != heap[0]:
             heappop(heap)
         return heap
 
