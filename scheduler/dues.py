@@ -14,31 +14,50 @@ PROTECTED, STOPPING = int(Standing.PROTECTED), int(Standing.STOPPING)
 
 
 class Dues:
-    """The next such moment of every attempt of a kept state; what is void is passed over."""
+    """The next such moment of every attempt of a kept state, by its row; and who is held."""
 
     def __init__(self, state: State, policy: Policy) -> None:
         self.state, self.policy = state, policy
-        self._heap: list[tuple[int, int]] = []  # (moment, attempt id)
+        self.held: set[int] = set()  # GPUs are being emptied for them
+        self._moments: dict[int, int] = {}
+        self._heap: list[tuple[int, int]] = []  # (moment, row); what is void is passed over
+        self._due: set[int] = set()  # the moment has come, and nothing has happened since
+        for row in (state.attempts.row_of or {}).values():
+            self.note(row)
 
     def note(self, row: int) -> None:
         """Something about the attempt has changed."""
+        self.forget(row)
         moment = self._find(row)
         if moment != NEVER:
-            heappush(self._heap, (moment, self.state.attempts.columns["id"].item(row)))
+            self._moments[row] = moment
+            heappush(self._heap, (moment, row))
+        if self.state.attempts.columns["segments_at"].item(row) == NEVER:
+            self.held.add(row)
 
-    def is_due(self) -> bool:
-        """Whether time alone has something to do now."""
-        return any(moment <= self.state.now for moment in self.list_next())
+    def forget(self, row: int) -> None:
+        """The attempt is over."""
+        self._moments.pop(row, None)
+        self._due.discard(row)
+        self.held.discard(row)
+
+    def list_due(self) -> set[int]:
+        """Attempts to which time alone has something to do now."""
+        heap, now = self._heap, self.state.now
+        while heap and heap[0][0] <= now:
+            moment, row = heappop(heap)
+            if self._moments.get(row) == moment:
+                self._due.add(row)
+        return self._due
 
     def list_next(self) -> list[int]:
         """The first such moment; nothing if there is none."""
-        rows, heap = self.state.attempts.row_of or {}, self._heap
-        while heap:
-            row = rows.get(heap[0][1])
-            if row is not None and self._find(row) == heap[0][0]:
-                return [heap[0][0]]
+        heap, moments = self._heap, self._moments
+        if self._due:
+            return [min(moments[row] for row in self._due)]
+        while heap and moments.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
-        return []
+        return [heap[0][0]] if heap else []
 
     def _find(self, row: int) -> int:
         columns, policy = self.state.attempts.columns, self.policy

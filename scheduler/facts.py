@@ -6,6 +6,7 @@ are over mature, GPUs that are free for the attempt that they are held for are a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +33,8 @@ from scheduler.types import (
     Standing,
     reason,
 )
+
+PROTECTED, FUNDED, STOPPING = int(Standing.PROTECTED), int(Standing.FUNDED), int(Standing.STOPPING)
 
 GONE = 0
 """Standing, during a decision, of an attempt that was given up before it ever began."""
@@ -105,46 +108,62 @@ def _read_bookings(snapshot: Snapshot, new_host: list[int]) -> list[Booking]:
     return [one.copy(new_host) for one in read_bookings(snapshot.reserved) if one.workload in waiting]
 
 
-def settle_time(facts: Facts) -> None:
-    """What time alone has done, before anybody is weighed against anybody (R4, R10, R11, R15)."""
-    quarantine_silent_hosts(facts)
-    give_up_hopeless(facts)
-    begin_emptied(facts)
-    mature_contracts(facts)
+def settle_time(facts: Facts, rows: Iterable[int] | None = None) -> None:
+    """What time alone has done, before anybody is weighed against anybody (R4, R10, R11, R15).
+
+    `rows`: the attempts that are held or due, in order, if they are known; see `dues.py`.
+    """
+    known = list(range(len(facts.places)) if rows is None else rows)
+    quarantine_silent_hosts(facts, known)
+    give_up_hopeless(facts, known)
+    begin_emptied(facts, known)
+    mature_contracts(facts, known)
     drain_hosts(facts)
 
 
-def quarantine_silent_hosts(facts: Facts) -> None:
+def quarantine_silent_hosts(facts: Facts, rows: Sequence[int]) -> None:
     """R11: a host that still has not freed killed work after the silence limit is unhealthy."""
-    attempts, limit = facts.attempts, facts.policy.silence_seconds
-    stopping = facts.standing == Standing.STOPPING
-    overdue = stopping & (attempts.stopping_at + attempts.grace_seconds + limit <= facts.now)
-    for attempt in np.flatnonzero(overdue & (attempts.stopping_at != NEVER)).tolist():
-        for host in sorted(facts.places[attempt]):
-            if facts.schedulable[host]:
-                facts.schedulable[host] = False
-                silent = facts.now - int(attempts.stopping_at[attempt] + attempts.grace_seconds[attempt])
-                number, host_id = int(attempts.id[attempt]), int(facts.hosts.id[host])
-                why = reason(Code.HOST_SILENT, host=host_id, attempt=number, silent_seconds=silent)
-                facts.actions.append(Quarantine(host_id, number, why))
+    attempts, standing, limit = facts.attempts, facts.standing, facts.policy.silence_seconds
+    for attempt in rows:
+        stopping_at = attempts.stopping_at.item(attempt)
+        if standing.item(attempt) != STOPPING or stopping_at == NEVER:
+            continue
+        silent = facts.now - stopping_at - attempts.grace_seconds.item(attempt)
+        if silent >= limit:
+            _quarantine_hosts(facts, attempt, silent)
 
 
-def give_up_hopeless(facts: Facts) -> None:
+def _quarantine_hosts(facts: Facts, attempt: int, silent_seconds: int) -> None:
+    for host in sorted(facts.places[attempt]):
+        if facts.schedulable[host]:
+            facts.schedulable[host] = False
+            number, host_id = facts.attempts.id.item(attempt), facts.hosts.id.item(host)
+            why = reason(Code.HOST_SILENT, host=host_id, attempt=number, silent_seconds=silent_seconds)
+            facts.actions.append(Quarantine(host_id, number, why))
+
+
+def give_up_hopeless(facts: Facts, rows: Sequence[int]) -> None:
     """R4: not running within the start limit of the segments' start. R11: held on a lost host."""
-    attempts, limit = facts.attempts, facts.policy.start_limit_seconds
-    under_way = (facts.standing != Standing.STOPPING) & (facts.standing != GONE)
-    started = under_way & ~facts.held & (attempts.running_at == NEVER)
-    for attempt in np.flatnonzero(started & (attempts.segments_at + limit <= facts.now)).tolist():
-        waited = facts.now - int(attempts.segments_at[attempt])
-        why = reason(Code.NOT_RUNNING_IN_TIME, waited_seconds=waited, limit_seconds=limit)
-        facts.actions.append(GiveUp(int(attempts.id[attempt]), False, why))
-        facts.standing[attempt] = Standing.STOPPING
+    attempts, standing, held = facts.attempts, facts.standing, facts.held
+    limit = facts.policy.start_limit_seconds
+    for attempt in rows:
+        waited = facts.now - attempts.segments_at.item(attempt)
+        if attempts.running_at.item(attempt) != NEVER or waited < limit or held[attempt]:
+            continue
+        if standing.item(attempt) not in (GONE, STOPPING):
+            why = reason(Code.NOT_RUNNING_IN_TIME, waited_seconds=waited, limit_seconds=limit)
+            facts.actions.append(GiveUp(attempts.id.item(attempt), False, why))
+            standing[attempt] = STOPPING
+    _give_up_lost(facts, [attempt for attempt in rows if held[attempt]])
+
+
+def _give_up_lost(facts: Facts, held: Sequence[int]) -> None:
     lost = []
-    for attempt in np.flatnonzero(facts.held).tolist():
+    for attempt in held:
         gone = [host for host in sorted(facts.places[attempt]) if not facts.schedulable[host]]
         if gone:
-            why = reason(Code.HOST_LOST, host=int(facts.hosts.id[gone[0]]))
-            facts.actions.append(GiveUp(int(attempts.id[attempt]), True, why))
+            why = reason(Code.HOST_LOST, host=facts.hosts.id.item(gone[0]))
+            facts.actions.append(GiveUp(facts.attempts.id.item(attempt), True, why))
             facts.standing[attempt] = GONE
             facts.held[attempt] = False
             lost.append(attempt)
@@ -170,29 +189,30 @@ def _requeue(facts: Facts, lost: list[int]) -> None:
     facts.pending = take_rows(joined, np.argsort(joined.id, kind="stable"))
 
 
-def begin_emptied(facts: Facts) -> None:
+def begin_emptied(facts: Facts, rows: Sequence[int]) -> None:
     """R10: a held attempt whose victims are all gone gets its GPUs; its segments start now."""
-    attempts, held = facts.attempts, np.flatnonzero(facts.held).tolist()
+    attempts = facts.attempts
+    held = [attempt for attempt in rows if facts.held[attempt]]
     if not held:
         return
-    waited_for = set(attempts.taker[facts.standing == Standing.STOPPING].tolist())
+    waited_for = set(attempts.taker[facts.standing == STOPPING].tolist())
     for attempt in held:
-        number = int(attempts.id[attempt])
+        number = attempts.id.item(attempt)
         if number not in waited_for:
             facts.held[attempt] = False
-            why = reason(Code.GPUS_FREE, waited_seconds=max(facts.now - int(attempts.decided_at[attempt]), 0))
+            why = reason(Code.GPUS_FREE, waited_seconds=max(facts.now - attempts.decided_at.item(attempt), 0))
             facts.actions.append(Begin(number, why))
 
 
-def mature_contracts(facts: Facts) -> None:
+def mature_contracts(facts: Facts, rows: Sequence[int]) -> None:
     """R4, half-open: from exactly running_at + minimum runtime on, protected becomes funded."""
-    attempts = facts.attempts
-    ends_at = attempts.running_at + attempts.contract_seconds
-    over = (facts.standing == Standing.PROTECTED) & (attempts.running_at != NEVER) & (ends_at <= facts.now)
-    for attempt in np.flatnonzero(over).tolist():
-        why = reason(Code.CONTRACT_DONE, min_runtime_seconds=int(attempts.contract_seconds[attempt]))
-        facts.actions.append(Mature(int(attempts.id[attempt]), int(ends_at[attempt]), why))
-        facts.standing[attempt] = Standing.FUNDED
+    attempts, standing = facts.attempts, facts.standing
+    for attempt in rows:
+        running_at, contract = attempts.running_at.item(attempt), attempts.contract_seconds.item(attempt)
+        if standing.item(attempt) == PROTECTED and running_at != NEVER and running_at + contract <= facts.now:
+            why = reason(Code.CONTRACT_DONE, min_runtime_seconds=contract)
+            facts.actions.append(Mature(attempts.id.item(attempt), running_at + contract, why))
+            standing[attempt] = FUNDED
 
 
 def drain_hosts(facts: Facts) -> None:

@@ -22,7 +22,7 @@ from scheduler.board import Board, find_window, lay_out, open_book
 from scheduler.book import Book
 from scheduler.bookings import Booking
 from scheduler.dues import Dues
-from scheduler.facts import GONE, Facts, read_facts, settle_time
+from scheduler.facts import Facts, read_facts, settle_time
 from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Ledgers
 from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, find_rest
@@ -61,7 +61,7 @@ class Ground:
         self._acted: Board | None = None  # of the latest decision, if it acted and nothing has happened since
         self._applied: Board | None = None  # the same, once its actions are carried out
         self._snapshot: Snapshot | None = None
-        self._over = np.zeros(0, dtype=bool)  # by row of Pending: it waits no longer
+        self._over = np.zeros(0, dtype=bool)  # by row of Pending, spare ones too: it waits no longer, or not yet
 
     # ------------------------------------------------ what happens to the state
 
@@ -89,7 +89,8 @@ class Ground:
         """A workload waits."""
         self._wake()
         if row >= len(self._over):
-            self._over = np.concatenate([self._over, np.ones(max(row, 64), dtype=bool)])
+            more = len(self.state.pending.columns["id"]) - len(self._over)
+            self._over = np.concatenate([self._over, np.ones(more, dtype=bool)])
         self._over[row] = False
 
     def unwait(self, row: int) -> None:
@@ -124,7 +125,9 @@ class Ground:
             self._dirty_hosts.update(() if claim is None else claim.hosts)
         self._dirty.add(row)
         self._seats.move(row, *(() if claim is None else claim.hosts for claim in (old, new)))
-        if new is not None:
+        if new is None:
+            self._dues.forget(row)
+        else:
             self._dues.note(row)
 
     def rest(self, board: Board, acted: bool) -> None:
@@ -188,8 +191,9 @@ class Ground:
         if whole or self._rebook or state.draining or self.board is None:
             self._snapshot = None
         facts = self._read()
-        if self.board is None or self._dues.is_due() or facts.held.any() or state.draining:
-            settle_time(facts)
+        rows = self._dues.list_due() | self._dues.held
+        if rows or state.draining:
+            settle_time(facts, sorted(rows))
         odd = any(not isinstance(action, Mature | Begin) for action in facts.actions)
         if odd or not self._keeps:
             self.board = None
@@ -221,9 +225,6 @@ class Ground:
         facts = self._read()
         sums = count_sums(facts, tree, find_window(state.now, policy))
         self.ledgers = Ledgers(state, policy, tree, facts, sums)
-        self._dues = Dues(state, policy)
-        for row in range(state.attempts.count):
-            self._dues.note(row)
         self._bans = list_bans(state.takers.to_record(), policy)
         self._keeps = policy.half_life_seconds is None and not self._is_ahead()
 
@@ -247,6 +248,7 @@ class Ground:
         self._compact_pending()
         self.board = None
         self._seats.count_anew()
+        self._dues = Dues(state, self.policy)
 
     # ------------------------------------------------ facts and boards
 
@@ -255,9 +257,10 @@ class Ground:
         state, policy = self.state, self.policy
         attempts, pending = state.attempts.view(), state.pending.view()
         hosts = state.hosts.view()
-        standing = attempts.standing.copy()
+        held = np.zeros(len(attempts.id), dtype=bool)
+        held[list(self._dues.held)] = True
         row, host, gpus = self._seats.columns()
-        self._line.extend(pending)
+        self._line.extend(pending, state.pending.count)
         if self._snapshot is None:
             self._snapshot = state.view(pending, attempts, hosts)
         return Facts(
@@ -272,8 +275,8 @@ class Ground:
             place_attempt=row,
             place_host=host,
             place_gpus=gpus,
-            standing=standing,
-            held=(attempts.segments_at == NEVER) & (standing != GONE),
+            standing=attempts.standing.copy(),
+            held=held,
             schedulable=hosts.schedulable & ~np.isin(hosts.id, list(state.draining))
             if state.draining
             else hosts.schedulable.copy(),
@@ -286,7 +289,7 @@ class Ground:
 
     def _lay_out(self, facts: Facts) -> Board:
         """A board from the kept sums; from now on it is kept, too."""
-        over = self._over[: len(facts.pending.id)].copy()
+        over = self._over.copy()
         self.board = board = lay_out(facts, self.ledgers.sums(), self.tree, over, self._line)
         self._supply.forget()
         board.pool.touched.clear()
@@ -313,7 +316,7 @@ class Ground:
             funds.recount()
         else:
             funds.set_quotas(quotas, self.policy)
-        board.restart(self._over[: len(facts.pending.id)].copy(), self._bans.find_banned(self.state.now))
+        board.restart(self._over.copy(), self._bans.find_banned(self.state.now))
         self._clear_pool(board)
         self._clear_floor(board)
         self._clear_book(board)

@@ -44,12 +44,18 @@ MOST_GPUS = 1 << 20
 MOST_AUTHORS = 1 << 40
 """Authors' ids are below this."""
 
+SPARE_ROWS = 64
+"""Rows that a full table grows by, at least."""
+
+LAST = (1 << 63) - 1
+"""The id of a spare row: above all others."""
+
 
 class Table:
     """Equally long columns that grow at the end; a removed row is filled by the last one.
 
     A *steady* table keeps every row where it is: removed ones stay as `dead` until `compact`,
-    and rows are found by their id at once.
+    and rows are found by their id at once. Behind its rows there are spare ones, all 0 but for their id.
     """
 
     def __init__(self, record: Record) -> None:
@@ -89,17 +95,23 @@ class Table:
 
     def add(self, row: Mapping[str, int | bool]) -> int:
         """Append one row, every column named; where it stands."""
-        self._view = None
         at = self.count
         if at == len(next(iter(self.columns.values()))):
-            for name, column in self.columns.items():
-                self.columns[name] = np.concatenate([column, np.zeros(max(at, 16), dtype=column.dtype)])
+            self._grow(max(at // 2, SPARE_ROWS))
         for name, column in self.columns.items():
             column[at] = row[name]
-        if self.row_of is not None:
-            self.row_of[int(row["id"])] = self.count
+        if self.row_of is None:
+            self._view = None
+        else:
+            self.row_of[int(row["id"])] = at
         self.count += 1
-        return self.count - 1
+        return at
+
+    def _grow(self, rows: int) -> None:
+        self._view = None
+        for name, column in self.columns.items():
+            spare = np.full(rows, LAST if name == "id" else 0, dtype=column.dtype)
+            self.columns[name] = np.concatenate([column, spare])
 
     def find(self, name: str, value: int) -> int:
         """The row whose column has that value; KeyError if there is none."""
@@ -136,9 +148,13 @@ class Table:
         return self.kind(**{name: column[: self.count][alive] for name, column in self.columns.items()})
 
     def view(self) -> Record:
-        """The rows as the dataclass, dead ones too, without a copy: good until the next row comes."""
+        """The rows as the dataclass, without a copy: good until the next row comes.
+
+        Those of a steady table, the dead and the spare ones among them: good until it grows or is compacted.
+        """
         if self._view is None:
-            self._view = self.kind(**{name: column[: self.count] for name, column in self.columns.items()})
+            end = self.count if self.row_of is None else None
+            self._view = self.kind(**{name: column[:end] for name, column in self.columns.items()})
         return self._view
 
 

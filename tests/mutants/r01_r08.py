@@ -87,8 +87,8 @@ MUTANTS = (
         "R4",
         "protection lasts a second longer than the minimum runtime",
         "facts",
-        "(ends_at <= facts.now)",
-        "(ends_at < facts.now)",
+        "running_at + contract <= facts.now",
+        "running_at + contract < facts.now",
         "r04_protected",
     ),
     core(
@@ -104,8 +104,8 @@ MUTANTS = (
         "R4",
         "a gang that does not run is never given up",
         "facts",
-        "started & (attempts.segments_at + limit <= facts.now)",
-        "started & (attempts.segments_at > facts.now)",
+        "or waited < limit or",
+        "or waited >= 0 or",
         "r04_protected",
     ),
     core(

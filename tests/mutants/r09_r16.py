@@ -97,8 +97,8 @@ MUTANTS = (
         "R11",
         "a host that frees nothing is trusted for ever",
         "facts",
-        "overdue = stopping & (attempts.stopping_at + attempts.grace_seconds + limit <= facts.now)",
-        "overdue = stopping & (attempts.stopping_at > facts.now)",
+        "if silent >= limit:",
+        "if stopping_at > facts.now:",
         "r11_stopping",
     ),
     core(
