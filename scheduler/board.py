@@ -69,6 +69,7 @@ class Board:
     author_more: dict[tuple[int, int], int] = field(default_factory=dict)  # charged in this decision
     lapsed_now: set[int] = field(default_factory=set)  # made room under a cap: they don't return at once
     _limits: tuple[int, Limits] | None = None
+    _leads_nobody: dict[int, tuple[int, int]] = field(default_factory=dict)  # by project: (version, least charge)
 
     def restart(self, started: BoolArray, banned: frozenset[int]) -> None:
         """Forget what the last decision chose, on a board that is kept."""
@@ -119,11 +120,18 @@ class Board:
 
     def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
         """R9 (c): branches with funded work past its minimum that the project's path leads, once charged."""
+        if not self.pool.has_funded():
+            return ()
+        version, least = self._leads_nobody.get(project, (-1, 0))
+        if version == self.funds.version and gpu_seconds >= least:
+            return ()
         led: list[int] = []
-        if self.pool.has_funded():
-            for node in self.path(project):
-                others = self.pool.led_from.get(self.tree.parent[node], ())
+        for node in self.path(project):
+            others = self.pool.led_from.get(self.tree.parent[node])
+            if others:
                 led += self.funds.list_led(node, gpu_seconds, others, self.policy.licence_margin_ppm)
+        if not led:
+            self._leads_nobody[project] = self.funds.version, gpu_seconds
         return tuple(led)
 
     def make_victim(self, attempt: int) -> Victim:
@@ -133,16 +141,23 @@ class Board:
         project, priority = attempts.project.item(attempt), attempts.priority.item(attempt)
         funded = facts.standing.item(attempt) == Standing.FUNDED
         path = self.tree.path_of[project]
-        since = attempts.running_at.item(attempt)
-        since = max(since, attempts.last_checkpoint_at.item(attempt)) if since != NEVER else NEVER
-        gpus, places = facts.attempt_gpus.item(attempt), facts.places[attempt]
+        gpus, places, since = facts.attempt_gpus.item(attempt), facts.places[attempt], self.saved_at(attempt)
         return Victim(attempt, project, priority, lapsed, gpus, since, self.pool.clock, places, path, funded)
+
+    def saved_at(self, attempt: int) -> int:
+        """When it last saved its progress or began to run; NEVER: it doesn't run yet."""
+        attempts = self.facts.attempts
+        since = attempts.running_at.item(attempt)
+        return max(since, attempts.last_checkpoint_at.item(attempt)) if since != NEVER else NEVER
 
     def renew_saved(self) -> None:
         """Before anybody asks what an attempt would lose: what has saved its progress meanwhile loses less."""
+        if not self.saved:
+            return
         for attempt in self.saved:
-            if attempt in self.pool.victims:
-                self.pool.renew(self.make_victim(attempt))
+            victim = self.pool.victims.get(attempt)
+            if victim is not None:
+                self.pool.renew(victim, self.saved_at(attempt))
         self.saved.clear()
 
     def ends_at(self, contract_seconds: int, taking: bool = False) -> int:

@@ -39,6 +39,9 @@ class Funds:
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
     weights: list[int] = field(default_factory=list)  # what the order of siblings was prepared from
+    _compared_at: int = -1  # the version for which the next two are known
+    _highest: dict[int, float] = field(default_factory=dict)  # by parent: see _find_highest
+    _least_vain: dict[int, int] = field(default_factory=dict)  # by node: the least charge at which it led nobody
 
     def set_limits(self, now: int, policy: Policy) -> None:
         """All limits, for the shares and caps of that moment."""
@@ -121,20 +124,22 @@ class Funds:
         """GPUs that lack under the node's burst cap, for work whose minimum runtime ends then; 0: none."""
         if self.burst[node] == NEVER:
             return 0
-        soon = sum(count for at, count in self.reserved_gpus.get(node, ()) if at < ends_at)
-        return max(self.allocated[node] + gpus + soon - self.burst[node], 0)
+        lack = self.allocated[node] + gpus - self.burst[node]
+        for at, count in self.reserved_gpus.get(node, ()):
+            if at < ends_at:
+                lack += count
+        return max(lack, 0)
 
     def find_obstacle(self, path: Sequence[int], gpus: int, contract: int, ends_at: int) -> tuple[int, Code] | None:
         """The first node, top down, for which R7 does not fund a start of `contract` GPU-seconds."""
+        usage, reserved, positive, most = self.usage, self.reserved, self.positive_limit, self.contract_limit
         for node in path:
-            if self.never[node]:
-                return node, Code.NO_BUDGET
-            if self.usage[node] + self.reserved[node] > self.positive_limit[node]:
-                return node, Code.UNFUNDED
+            if usage[node] + reserved[node] > positive[node]:
+                return node, Code.NO_BUDGET if self.never[node] else Code.UNFUNDED
         for node in path:
-            if self.find_lack(node, gpus, ends_at):
+            if self.burst[node] != NEVER and self.find_lack(node, gpus, ends_at):
                 return node, Code.BURST_CAP
-            if self.usage[node] + self.reserved[node] + contract > self.contract_limit[node]:
+            if usage[node] + reserved[node] + contract > most[node]:
                 return node, Code.CONTRACT_OVER_BALANCE
         return None
 
@@ -152,7 +157,9 @@ class Funds:
     def can_express(self, path: Sequence[int], gpus: int, counted: int, ends_at: int) -> bool:
         """R7, express: whatever the balance, under burst caps, within the express share."""
         for node in path:
-            if self.express[node] + counted > self.express_limit[node] or self.find_lack(node, gpus, ends_at):
+            if self.express[node] + counted > self.express_limit[node]:
+                return False
+            if self.burst[node] != NEVER and self.find_lack(node, gpus, ends_at):
                 return False
         return True
 
@@ -170,13 +177,16 @@ class Funds:
         return PPM * exact >= margin_ppm * top * other_top
 
     def list_led(self, node: int, charge: int, others: Sequence[int], margin_ppm: int) -> list[int]:
-        """Those of the others that the node leads; only ratios too near to tell apart are compared exactly."""
+        """Those of these siblings that the node leads; only ratios too near to tell apart are compared exactly."""
         if self.never[node]:
             return []
-        self.asked.add((node, charge))
         least = self._near(node, self.usage[node] + charge) + margin_ppm / PPM
         slack, ratio = NEAR * (2 * least + 1), self.ratio
         low, high = least - slack, least + slack
+        if self._find_highest(self.tree.parent[node]) < low:
+            self._ask_in_vain(node, charge)
+            return [other for other in others if self.never[other] and other != node]
+        self.asked.add((node, charge))
         return [
             other
             for other in others
@@ -184,6 +194,26 @@ class Funds:
             and other != node
             and (ratio[other] > high or self.leads(node, charge, other, margin_ppm))
         ]
+
+    def _find_highest(self, parent: int) -> float:
+        """The highest ratio of the node's children, but for those that are never funded."""
+        if self._compared_at != self.version:
+            self._compared_at = self.version
+            self._highest.clear()
+            self._least_vain.clear()
+        highest = self._highest.get(parent)
+        if highest is None:
+            ratios = [self.ratio[child] for child in self.tree.children[parent] if not self.never[child]]
+            highest = self._highest[parent] = max(ratios, default=0.0)
+        return highest
+
+    def _ask_in_vain(self, node: int, charge: int) -> None:
+        """It leads nobody, nor would it if charged for more: only the least charge counts as asked."""
+        least = self._least_vain.get(node)
+        if least is None or charge < least:
+            self.asked.discard((node, least or 0))
+            self.asked.add((node, charge))
+            self._least_vain[node] = charge
 
     def _near(self, node: int, used: int) -> float:
         top, bottom = self.quotas[node]

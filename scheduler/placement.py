@@ -52,6 +52,7 @@ class Floor:
         self._counted = [(gpus, gpus, gpus) for gpus in self.free]  # the host's numbers there
         self.zone = [0] * len(self.gpus)  # 0: nobody's; else the reservation that keeps the host
         self.touched: set[int] = set()  # hosts that were changed
+        self._filed = [(0, EMPTY, 0)] * len(self.gpus)  # zone, kind and free GPUs by which the host is found
         self._heaps: dict[tuple[int, int], dict[int, list[int]]] = {}  # by zone and kind, then free GPUs
         self._levels: dict[tuple[int, int], list[int]] = {}
 
@@ -59,11 +60,12 @@ class Floor:
         free = self.free[host]
         room = free + self.takeable[host]
         new, old = (free, room, room + self.funded[host]), self._counted[host]
-        if new != old:
-            self._counted[host] = new
-            for kind, tally in enumerate(self.tallies):
-                if old[kind] != new[kind]:
-                    tally.move(old[kind], new[kind])
+        if new == old:
+            return
+        self._counted[host] = new
+        for kind in (FREE, ROOM, MOST):
+            if old[kind] != new[kind]:
+                self.tallies[kind].move(old[kind], new[kind])
 
     def index_hosts(self) -> None:
         """Call once, when the facts are in; `change` keeps the index from then on."""
@@ -103,9 +105,12 @@ class Floor:
 
     def _file(self, host: int) -> None:
         self._count(host)
-        free = self.free[host]
+        zone, kind, free = place = self.zone[host], self.kind(host), self.free[host]
+        if place == self._filed[host]:
+            return
+        self._filed[host] = place
         if free > 0:
-            name = self.zone[host], self.kind(host)
+            name = zone, kind
             heap = self._heaps.setdefault(name, {}).get(free)
             if heap is None:
                 heap = self._heaps[name][free] = []

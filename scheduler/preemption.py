@@ -1,66 +1,20 @@
-"""Who may be taken (R9): one tiny named function a rule. Which victims then go first: `victims.py`.
-
-Unallocated attempts can be taken by every funded start but for a few exceptions; funded ones
-past their minimum only by those who hold a licence for them. A licence is judged at the
-balances of the moment when the asker is considered.
-"""
+"""What can be taken, and the cheapest way to it (R9, R10): who may take whom is judged in `licences.py`."""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import merge
 
+from scheduler.licences import Asker as Asker
+from scheduler.licences import Clock as Clock
+from scheduler.licences import Licence as Licence
+from scheduler.licences import Victim as Victim
+from scheduler.licences import may_take_lower_priority, may_take_unallocated
 from scheduler.placement import ROOM, Floor, Placement
 from scheduler.tally import Tally
-from scheduler.victims import IMPOSSIBLE, MANY, GangSearch, Tables
-
-
-@dataclass(slots=True)
-class Clock:
-    """The moment of the decision, and R10's cap on the time that an attempt may lose."""
-
-    now: int
-    lost_cap_seconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """An attempt that can be taken, as a whole gang."""
-
-    attempt: int  # index, in order of attempt ids
-    project: int
-    priority: int
-    lapsed: bool
-    gpus: int
-    since: int  # when it last saved its progress or began to run; NEVER: it doesn't run yet
-    clock: Clock
-    on_host: dict[int, int]  # GPUs by host index
-    path: tuple[int, ...] = ()  # nodes that it is charged to, root excepted
-    funded: bool = False  # past its minimum runtime, charged
-
-    @property
-    def lost_gpu_seconds(self) -> int:
-        """What the whole gang loses."""
-        return count_lost(self.gpus, self.since, self.clock.now, self.clock.lost_cap_seconds)
-
-    @property
-    def cost(self) -> int:
-        """What taking it costs: GPU-time lost first, then the number of victims."""
-        return self.lost_gpu_seconds * MANY + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """A funded start that asks for GPUs."""
-
-    project: int
-    priority: int
-    express: bool
-    replicas: int
-    gpus: int  # per replica
-    led: tuple[int, ...] = ()  # branches that it leads even when charged for its contract (R9 c)
+from scheduler.victims import IMPOSSIBLE, GangSearch, Tables, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,57 +25,14 @@ class Plan:
     victims: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Licence:
-    """What one asker may take: all unallocated attempts but the barred, and the funded that it covers.
-
-    Covered are all below the `led` nodes, and the `named`.
-    """
-
-    barred: frozenset[int] = frozenset()
-    led: frozenset[int] = frozenset()
-    named: frozenset[int] = frozenset()
-    rooms: dict[frozenset[int], tuple[int, Tally]] = field(default_factory=dict, compare=False)  # see Pool.count_room
-
-    def covers(self, victim: Victim) -> bool:
-        """R9 (b), (c): whether this funded attempt may be taken."""
-        return victim.attempt in self.named or may_take_less_deserving(self.led, victim)
-
-
-def may_take_unallocated(asker: Asker, victim: Victim) -> bool:
-    """R9 (a): unallocated work, except lapsed work of its own project of like or higher priority.
-
-    An express start may take that too.
-    """
-    own = victim.lapsed and victim.project == asker.project and victim.priority >= asker.priority
-    return not victim.funded and (asker.express or not own)
-
-
-def may_take_lower_priority(asker: Asker, victim: Victim) -> bool:
-    """R9 (b): past-minimum work of its own project that has lower priority."""
-    return victim.project == asker.project and victim.priority < asker.priority
-
-
-def may_take_less_deserving(led: frozenset[int], victim: Victim) -> bool:
-    """R9 (c): past-minimum funded work of a branch that the asker's own still leads by the margin.
-
-    Compared where the two paths part, after the asker is charged: `Funds.list_led` has found them.
-    """
-    return not led.isdisjoint(victim.path)
-
-
-def count_lost(gpus: int, since: int, now: int, cap_seconds: int) -> int:
-    """R10's loss of a whole gang in GPU-seconds: time since its last checkpoint, at most the cap.
-
-    Without a checkpoint: since it runs; 0 if it doesn't run yet or the clock stepped back.
-    """
-    return gpus * min(max(now - since, 0), cap_seconds) if since >= 0 else 0
-
-
 Offer = tuple[int, int, int]
 """(a bound on what making room there costs, room, host): not above the host's Entry."""
 
-NOTHING = Tally()
+MOST_LICENCES = 256
+"""So many are kept of one project."""
+
+ANYBODY = -1
+"""In place of a project: those whose own work is neither barred to them nor named."""
 
 MANY_TRIED = 8
 """Hosts met in vain before their offers are made anew."""
@@ -145,17 +56,17 @@ class Pool:
         self.led_from: dict[int, list[int]] = {}  # by parent of such nodes: those with any, in order
         self._offers: dict[int, dict[int, list[Offer]]] = {}  # by node, then GPUs asked
         self._own: dict[int, set[int]] = {}  # by project: attempts that its own askers are judged by
-        self._licences: dict[object, Licence] = {}
+        self._licences: dict[int, dict[tuple[int, bool, tuple[int, ...]], Licence]] = {}  # by project, see judge
 
     # ------------------------------------------------ what is in it
 
     def add(self, victim: Victim) -> None:
         """The attempt can be taken from now on."""
         self.touched.add(victim.attempt)
-        self._licences.clear()
         self.victims[victim.attempt] = victim
         if victim.funded or victim.lapsed:
             self._own.setdefault(victim.project, set()).add(victim.attempt)
+            self._licences.pop(victim.project, None)
         if victim.funded:
             for node in victim.path:
                 self._add_below(node, victim)
@@ -169,10 +80,11 @@ class Pool:
     def remove(self, attempt: int) -> Victim:
         """It can't be taken any longer: it was, or it has returned or lapsed."""
         self.touched.add(attempt)
-        self._licences.clear()
         victim = self.victims.pop(attempt)
         self.unallocated.discard(attempt)
-        self._own.get(victim.project, set()).discard(attempt)
+        if victim.funded or victim.lapsed:
+            self._own[victim.project].discard(attempt)
+            self._licences.pop(victim.project, None)
         if victim.funded:
             for node in victim.path:
                 self.funded_below[node].discard(attempt)
@@ -184,11 +96,12 @@ class Pool:
                 self.floor.change(host, takeable=-gpus)
         return victim
 
-    def renew(self, victim: Victim) -> None:
+    def renew(self, victim: Victim, since: int) -> None:
         """It has saved its progress: only what it would lose is another."""
-        self.victims[victim.attempt] = victim
-        for host, _ in self.list_places(victim):
-            self.touch(host)
+        victim.since = since
+        for host in victim.on_host:
+            if self.floor.schedulable[host]:
+                self.touch(host)
 
     def _add_below(self, node: int, victim: Victim) -> None:
         below = self.funded_below.setdefault(node, set())
@@ -198,7 +111,9 @@ class Pool:
 
     def reoffer(self, host: int) -> None:
         """Something changed on a host: what it is offered for may have fallen."""
-        for other in self.tables.funded_on_host.get(host, ()) if self._offers else ():
+        if not self._offers:
+            return
+        for other in self.tables.funded_on_host.get(host, ()):
             for node in self.victims[other].path:
                 for gpus, known in self._offers.get(node, {}).items():
                     insort(known, self._offer(host, gpus))
@@ -224,7 +139,6 @@ class Pool:
 
     def forget(self) -> None:
         """Time has passed: what an attempt would lose is another now."""
-        self._licences.clear()
         self._offers.clear()
         self.tables.forget()
 
@@ -236,15 +150,24 @@ class Pool:
         return own, asker.led
 
     def judge(self, asker: Asker) -> Licence:
-        """R9: all that this asker may take."""
-        terms = self.name_terms(asker)
-        licence = self._licences.get(terms)
+        """R9: all that this asker may take; kept while its project's own work is the same."""
+        own = self._own.get(asker.project)
+        if own:
+            project, terms = asker.project, (asker.priority, asker.express, asker.led)
+        else:
+            project, terms = ANYBODY, (0, False, asker.led)
+        known = self._licences.setdefault(project, {})
+        licence = known.get(terms)
         if licence is None:
-            own = [self.victims[one] for one in self._own.get(asker.project, ())]
-            barred = [one.attempt for one in own if not one.funded and not may_take_unallocated(asker, one)]
-            named = frozenset(one.attempt for one in own if one.funded and may_take_lower_priority(asker, one))
-            licence = self._licences[terms] = Licence(frozenset(barred), frozenset(asker.led), named)
+            if len(known) >= MOST_LICENCES:
+                known.clear()
+            licence = known[terms] = self._judge(asker, [self.victims[one] for one in own or ()])
         return licence
+
+    def _judge(self, asker: Asker, own: list[Victim]) -> Licence:
+        barred = [one.attempt for one in own if not one.funded and not may_take_unallocated(asker, one)]
+        named = [one.attempt for one in own if one.funded and may_take_lower_priority(asker, one)]
+        return Licence(frozenset(barred), frozenset(asker.led), frozenset(named))
 
     def list_covered(self, licence: Licence) -> frozenset[int]:
         """All funded attempts that it covers."""
@@ -265,13 +188,11 @@ class Pool:
         which that isn't known.
         """
         gpus = asker.replicas * asker.gpus
-        changes, room = licence.rooms.get(closed, (-1, NOTHING))
-        whole = None
-        if changes != self.tables.changes or room.largest() >= gpus:  # counting is dearer than looking, once
+        if among is not None or self.count_room(licence, closed).count_slots(gpus):
             whole = self._find_on_one_host(gpus, licence, closed, among)
-        if whole is not None:
-            host, victims = whole
-            return Plan(((host, asker.replicas),), victims)
+            if whole is not None:
+                host, victims = whole
+                return Plan(((host, asker.replicas),), victims)
         if asker.replicas == 1 or self.count_room(licence, closed).count_slots(asker.gpus) < asker.replicas:
             return None
         found = GangSearch(self, asker.replicas, asker.gpus, licence, closed).solve()
@@ -279,9 +200,12 @@ class Pool:
 
     def count_room(self, licence: Licence, closed: frozenset[int]) -> Tally:
         """Hosts outside `closed` by the GPUs that an asker with that licence may have there, all victims taken."""
-        changes, room = licence.rooms.get(closed, (-1, NOTHING))
-        if changes != self.tables.changes:
-            licence.rooms[closed] = self.tables.changes, (room := self._count_room(licence, closed))
+        if licence.counted_at != self.tables.changes:
+            licence.counted_at = self.tables.changes
+            licence.rooms.clear()
+        room = licence.rooms.get(closed)
+        if room is None:
+            room = licence.rooms[closed] = self._count_room(licence, closed)
         return room
 
     def _count_room(self, licence: Licence, closed: frozenset[int]) -> Tally:
@@ -337,8 +261,9 @@ class Pool:
         if best is None:
             return None
         host = best[2]
-        mask = self.tables.cheapest(host, gpus, self.tables.solve(host, licence))[1]
-        return host, self.tables.unpack(host, mask, licence)
+        attempts = self.tables.list_items(host, licence)
+        mask = self.tables.cheapest(host, gpus, self.tables.solve(host, attempts))[1]
+        return host, unpack(attempts, mask)
 
     def _better(self, host: int, gpus: int, licence: Licence, best: Entry | None) -> Entry | None:
         """The cheaper of the best so far and the host, by what this licence covers there."""
@@ -347,7 +272,7 @@ class Pool:
             return best
         if tables.room(host) + tables.count_covered(host, licence) < gpus:
             return best
-        cost = tables.cheapest(host, gpus, tables.solve(host, licence))[0]
+        cost = tables.cheapest(host, gpus, tables.solve(host, tables.list_items(host, licence)))[0]
         if cost >= IMPOSSIBLE:
             return best
         entry = cost, tables.room(host), host

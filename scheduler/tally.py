@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 
 class Tally:
     """Hosts counted by their number of GPUs, of some kind."""
 
-    def __init__(self, gpus: Iterable[int] | Mapping[int, int] = ()) -> None:
-        self._hosts = Counter(gpus)
+    def __init__(self, gpus: Iterable[int] = ()) -> None:
+        self._hosts: dict[int, int] = {}
         self._slots: dict[int, int] = {}
+        for size in gpus:
+            self._hosts[size] = self._hosts.get(size, 0) + 1
 
     def copy(self) -> Tally:
         """The same numbers, apart from now on."""
-        return Tally(self._hosts)
+        other = Tally()
+        other._hosts.update(self._hosts)
+        return other
 
     def move(self, old: int, new: int) -> None:
         """One host has another number now."""
         hosts = self._hosts
-        if hosts[old] == 1:
-            del hosts[old]
-        else:
-            hosts[old] -= 1
-        hosts[new] += 1
-        self._slots.clear()
+        hosts[old] -= 1
+        hosts[new] = hosts.get(new, 0) + 1
+        if self._slots:
+            self._slots.clear()
 
     def count_slots(self, gpus: int) -> int:
         """Replicas of so many GPUs each that fit on all hosts together."""
         known = self._slots.get(gpus)
         if known is None:
-            known = self._slots[gpus] = sum(size // gpus * count for size, count in self._hosts.items() if size >= gpus)
+            known = 0
+            for size, count in self._hosts.items():
+                if size >= gpus:
+                    known += size // gpus * count
+            self._slots[gpus] = known
         return known
 
     def remove(self, gpus: int) -> None:

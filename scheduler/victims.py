@@ -10,8 +10,8 @@ to be needed, the costliest first. A victim gang counts once however many hosts 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
+from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +56,9 @@ Offer = tuple[int, int, int, bool, int, int]
 MOST_OFFERS = 8
 """Times as many offers as hosts that a heap may hold."""
 
+MOST_LOGGED = 64
+"""Times as many changes as hosts that are remembered."""
+
 
 class Tables:
     """What each number of GPUs on each host costs; worked out once for each set of victims."""
@@ -66,17 +69,21 @@ class Tables:
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
         self._least: dict[int, tuple[int, int]] = {}  # by host: (least cost of a victim there, of one of its GPUs)
-        self._rates: dict[int, int] = {}  # by host: no unallocated GPU there costs less
+        self._newest: list[tuple[int, int] | None] = [None] * len(self.floor.gpus)  # by host, see rate
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
-        self._heaps: dict[int, list[Offer]] = {}
+        self._heaps: dict[int, list[Offer]] = {}  # by GPUs asked
+        self._read: dict[int, int] = {}  # by heap: so much of the log is known to it
+        self._log: list[int] = []  # hosts that have changed, in turn
         self.changes = 0  # on all hosts
-        self._turns: dict[int, int] = {}  # by host: how often it has changed
-        self._stale: dict[int, set[int]] = {}  # by heap: hosts to offer anew
+        self._turns = [0] * len(self.floor.gpus)  # by host: how often it has changed
 
     def forget(self) -> None:
         """Time has passed: what an attempt would lose is more now, so that old offers are bounds still."""
-        for known in (self._least, self._rates, self._solved):
-            known.clear()
+        self._least.clear()
+        self._solved.clear()
+        if len(self._log) > MOST_LOGGED * len(self._turns):
+            self._log.clear()
+            self._heaps.clear()
 
     def bound(self, host: int, gpus: int) -> int:
         """No licence makes so many GPUs free on the host for less."""
@@ -94,7 +101,7 @@ class Tables:
     def lowest(self, host: int, gpus: int) -> int:
         """What so many GPUs cost there for one who may take everything: the least for any licence."""
         attempts = sorted((*self.on_host.get(host, ()), *self.funded_on_host.get(host, ())))
-        return self.cheapest(host, gpus, self._solve(host, attempts))[0]
+        return self.cheapest(host, gpus, self.solve(host, attempts))[0]
 
     def put(self, host: int, victim: Victim) -> None:
         """A victim on a host."""
@@ -112,12 +119,11 @@ class Tables:
 
     def touch(self, host: int) -> None:
         """Free GPUs or victims of the host changed."""
-        self._rates.pop(host, None)
+        self._newest[host] = None
         self._least.pop(host, None)
         self.changes += 1
-        self._turns[host] = self._turns.get(host, 0) + 1
-        for stale in self._stale.values():
-            stale.add(host)
+        self._turns[host] += 1
+        self._log.append(host)
         self.pool.reoffer(host)
 
     def room(self, host: int) -> int:
@@ -142,7 +148,7 @@ class Tables:
         aside, best = [], None
         while heap and best is None:
             cost, room, host, exact, turn, at = heap[0]
-            if turn != self._turns.get(host, 0):
+            if turn != self._turns[host]:
                 heappop(heap)
             elif host in without:
                 aside.append(heappop(heap))
@@ -151,7 +157,8 @@ class Tables:
             elif exact:
                 best = cost, room, host
             else:
-                heapreplace(heap, (self.cheapest(host, gpus, self.solve(host, None))[0], room, host, True, turn, now))
+                table = self.solve(host, self.list_items(host, None))
+                heapreplace(heap, (self.cheapest(host, gpus, table)[0], room, host, True, turn, now))
         for entry in aside:
             heappush(heap, entry)
         return best
@@ -161,49 +168,62 @@ class Tables:
         heap = self._heaps.get(gpus)
         if heap is None or len(heap) > MOST_OFFERS * len(self.floor.gpus):
             heap = self._heaps[gpus] = []
-            self._stale[gpus] = set(self.on_host)
-        for host in self._stale[gpus]:
-            if gpus - self.floor.free[host] <= self.floor.takeable[host]:
+            changed = set(self.on_host)
+        else:
+            changed = set(self._log[self._read[gpus] :])
+        self._read[gpus] = len(self._log)
+        free, takeable = self.floor.free, self.floor.takeable
+        for host in changed:
+            if gpus <= free[host] + takeable[host]:
                 heappush(heap, self._offer(host, gpus))
-        self._stale[gpus].clear()
         return heap
 
     def _offer(self, host: int, gpus: int) -> Offer:
         need = gpus - self.floor.free[host]
-        bound = need * self._rate(host) if need > 0 else 0
-        return bound, self.room(host), host, False, self._turns.get(host, 0), self.pool.clock.now
+        bound = need * self.rate(host) if need > 0 else 0
+        return bound, self.room(host), host, False, self._turns[host], self.pool.clock.now
 
-    def _rate(self, host: int) -> int:
-        """The least that a GPU of unallocated work costs there."""
-        rate = self._rates.get(host)
-        if rate is None:
-            victims = [self.pool.victims[one] for one in self.on_host[host]]
-            rate = self._rates[host] = min((one.cost // one.on_host[host] for one in victims), default=0)
-        return rate
+    def rate(self, host: int) -> int:
+        """No GPU of unallocated work there costs less: what the one that saved last loses, were it all of its gang.
+
+        Where each gang has several times as many GPUs as there, so many times that.
+        """
+        known = self._newest[host]
+        if known is None:
+            known = self._newest[host] = self._find_newest(host)
+        return self.pool.clock.count_lost(*known) * MANY
+
+    def _find_newest(self, host: int) -> tuple[int, int]:
+        """(the least whole number of times that a gang has its GPUs there, since when) of unallocated work."""
+        times = newest = 0
+        for one in self.on_host.get(host, ()):
+            victim = self.pool.victims[one]
+            if victim.since < 0:
+                return 0, 0  # it loses nothing
+            newest = max(newest, victim.since)
+            its = victim.gpus // victim.on_host[host]
+            times = min(times, its) if times else its
+        return times, newest
 
     def cheapest(self, host: int, gpus: int, table: Sequence[Row]) -> Row:
         """The least cost of having that many GPUs free on the host."""
         need = max(gpus - self.floor.free[host], 0)
         return table[need] if need < len(table) else (IMPOSSIBLE, 0)
 
-    def list_items(self, host: int, licence: Licence, chosen: Iterable[int] = ()) -> list[int]:
-        """The attempts on the host that the licence covers, less those chosen already."""
-        items = self.on_host.get(host, set()) - licence.barred
-        funded = self.funded_on_host.get(host)
-        if funded:
-            items = items | {one for one in funded if licence.covers(self.pool.victims[one])}
-        return sorted(items.difference(chosen))
+    def list_items(self, host: int, licence: Licence | None) -> list[int]:
+        """The attempts on the host that the licence covers; without one, all unallocated work and nothing else."""
+        plain = self.on_host.get(host, set())
+        if licence is None:
+            return sorted(plain)
+        items = [one for one in plain if one not in licence.barred]
+        for one in self.funded_on_host.get(host, ()):
+            if licence.covers(self.pool.victims[one]):
+                items.append(one)
+        items.sort()
+        return items
 
-    def solve(self, host: int, licence: Licence | None, chosen: Iterable[int] = ()) -> list[Row]:
-        """The costs for an asker with that licence, who has chosen some victims already.
-
-        Without a licence: for one who takes all unallocated work and nothing else.
-        """
-        plain = self.on_host.get(host, ())
-        attempts = sorted(plain) if licence is None else self.list_items(host, licence, chosen)
-        return self._solve(host, attempts)
-
-    def _solve(self, host: int, attempts: list[int]) -> list[Row]:
+    def solve(self, host: int, attempts: list[int]) -> list[Row]:
+        """The costs of taking some of these attempts, see `solve_cover`."""
         key = (host, tuple(attempts))
         table = self._solved.get(key)
         if table is None:
@@ -212,13 +232,14 @@ class Tables:
             table = self._solved[key] = solve_cover(items, self.largest_gpus)
         return table
 
-    def unpack(self, host: int, mask: int, licence: Licence, chosen: Iterable[int] = ()) -> tuple[int, ...]:
-        """The attempts that a mask of `solve` stands for."""
-        return tuple(one for bit, one in enumerate(self.list_items(host, licence, chosen)) if mask >> bit & 1)
+
+def unpack(attempts: Sequence[int], mask: int) -> tuple[int, ...]:
+    """Those of the attempts that a mask stands for."""
+    return tuple([one for bit, one in enumerate(attempts) if mask >> bit & 1])
 
 
-Option = tuple[Fraction, int, int, tuple[int, ...]]
-"""(loss for each new slot, host, how often the host was offered, victims)."""
+Option = tuple[int, int, int, tuple[int, ...]]
+"""(loss for each new slot, scaled, host, how often the host was offered, victims)."""
 
 
 class GangSearch:
@@ -234,37 +255,57 @@ class GangSearch:
         self.slots = sum(free // gpus for free in self.base)
         self.offers = [0] * len(self.base)
         self.options: list[Option] = []
+        self.unopened: list[tuple[int, int]] = []  # (a bound below the loss of all its options, host)
+        # Losses for different numbers of slots are compared as whole numbers.
+        self.scale = lcm(*range(1, max(pool.floor.gpus, default=0) // gpus + 1))
 
     def solve(self) -> tuple[Placement, tuple[int, ...]] | None:
         """(placement, victims); None if even all that this asker may take is not enough: see Pool.count_room."""
         hosts = (self.tables.on_host.keys() | self.pool.list_hosts(self.covered)) - self.closed
-        self.options = [option for host in sorted(hosts) for option in self._list_options(host)]
-        heapify(self.options)
-        while self.slots < self.replicas and self.options:
-            _, host, offer, victims = heappop(self.options)
-            if offer != self.offers[host]:
-                continue  # void: it was offered anew when one of its attempts was chosen
-            for host in self._choose(victims):
+        self.unopened = [(self._bound(host), host) for host in hosts if self._may_hold(host)]
+        heapify(self.unopened)
+        while self.slots < self.replicas and (option := self._pop_option()):
+            for host in self._choose(option[3]):
                 self.offers[host] += 1
-                for option in self._list_options(host):
-                    heappush(self.options, option)
+                self._list_options(host)
         if self.slots < self.replicas:
             return None
         self._drop_needless()
         return self._place()
 
-    def _list_options(self, host: int) -> list[Option]:
+    def _pop_option(self) -> Option | None:
+        """The option with the least loss; hosts whose bound is above it are not looked at."""
+        while True:
+            while self.unopened and (not self.options or self.unopened[0][0] <= self.options[0][0]):
+                host = heappop(self.unopened)[1]
+                if not self.offers[host]:
+                    self._list_options(host)
+            if not self.options:
+                return None
+            option = heappop(self.options)
+            if option[2] == self.offers[option[1]]:
+                return option
+            # void: the host was offered anew when one of its attempts was chosen
+
+    def _may_hold(self, host: int) -> bool:
+        return bool(self.covered) or self.tables.room(host) >= self.gpus
+
+    def _bound(self, host: int) -> int:
+        """No slot there costs less: what lacks for the first one, GPU by GPU."""
+        funded = self.covered and self.tables.funded_on_host.get(host)
+        return 0 if funded else (self.gpus - self.base[host] % self.gpus) * self.tables.rate(host) * self.scale
+
+    def _list_options(self, host: int) -> None:
         """The cheapest way to each number of further slots on the host."""
         gpus, base = self.gpus, self.base[host]
-        if self.tables.room(host) < gpus and not self.covered:
-            return []
-        table = self.tables.solve(host, self.licence, self.chosen)
-        options = []
+        attempts = self.tables.list_items(host, self.licence)
+        if self.chosen:
+            attempts = [one for one in attempts if one not in self.chosen]
+        table = self.tables.solve(host, attempts)
         for more in range(1, (base + len(table) - 1) // gpus - base // gpus + 1):
             cost, mask = table[(base // gpus + more) * gpus - base]
-            victims = self.tables.unpack(host, mask, self.licence, self.chosen)
-            options.append((Fraction(cost, more), host, self.offers[host], victims))
-        return options
+            loss = cost * self.scale // more
+            heappush(self.options, (loss, host, self.offers[host], unpack(attempts, mask)))
 
     def _choose(self, victims: Iterable[int]) -> list[int]:
         touched: set[int] = set()

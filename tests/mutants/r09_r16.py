@@ -6,7 +6,7 @@ MUTANTS = (
     core(
         "R9a",
         "lapsed work of its own project can be taken whatever its priority",
-        "preemption",
+        "licences",
         "return not victim.funded and (asker.express or not own)",
         "return not victim.funded",
         "r09_r10_preemption",
@@ -14,7 +14,7 @@ MUTANTS = (
     core(
         "R9b",
         "work of equal priority of its own project can be taken",
-        "preemption",
+        "licences",
         "victim.project == asker.project and victim.priority < asker.priority",
         "victim.project == asker.project and victim.priority <= asker.priority",
         "r09_licences",
@@ -62,9 +62,9 @@ MUTANTS = (
     core(
         "R10",
         "lost time counts without a cap",
-        "preemption",
-        "gpus * min(max(now - since, 0), cap_seconds) if",
-        "gpus * max(now - since, 0) if",
+        "licences",
+        "gpus * min(max(self.now - since, 0), self.lost_cap_seconds) if",
+        "gpus * max(self.now - since, 0) if",
         "r09_r10_preemption",
     ),
     core(
