@@ -253,6 +253,12 @@ def _find_quota(steps: Sequence[Step], present: int, scale: int, capacity: Capac
         return _present_quota(present, scale, capacity)
     if window.half_life is not None:
         return _weigh_quota(clip_steps(steps, window), scale, capacity), 1
+    return sum_steps(steps, capacity) * window.seconds, scale * capacity.seconds
+
+
+def sum_steps(steps: Sequence[Step], capacity: Capacity) -> int:
+    """The sum over the window of a step function x schedulable GPUs."""
+    window = capacity.window
     since, later, total = capacity.until(window.since), capacity.until(window.now), 0
     for at, value in reversed(steps):
         if at < window.now:
@@ -261,7 +267,7 @@ def _find_quota(steps: Sequence[Step], present: int, scale: int, capacity: Capac
             later = before
             if at <= window.since:
                 break
-    return total * window.seconds, scale * capacity.seconds
+    return total
 
 
 def list_products(tree: Tree, policy: Policy) -> list[list[Step]]:

@@ -34,7 +34,7 @@ class Funds:
     order_weight: list[int] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)  # contracts of reservations, GPU-seconds (R12)
     reserved_gpus: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by node: (from when, GPUs)
-    ratio: list[float] = field(default_factory=list)  # usage / quota, nearly: what plainly differs needs no exact test
+    _ratio: list[float] = field(default_factory=list)  # see ratio; empty: not known
     asked: set[tuple[int, int]] = field(default_factory=set)  # (node, charge) that were compared with their siblings
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
@@ -54,23 +54,20 @@ class Funds:
         """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
         self.quotas = quotas
         self.told.clear()
-        back = PPM - policy.return_margin_ppm
-        overdraw, express = PPM + policy.overdraw_limit_ppm, policy.express_share_ppm
-        never, limits = [], []
-        for (top, bottom), share in zip(quotas, self.shares, strict=True):
-            none = top == 0 or share == 0
-            never.append(none)
-            if none:
-                limits.append((-1, -1, -1, -1))
-            else:
-                scale = PPM * bottom
-                limits.append(
-                    (_below(top, bottom), _below(back * top, scale), overdraw * top // scale, express * top // scale)
-                )
-        columns = (list(column) for column in zip(*limits, strict=True))
-        self.positive_limit, self.return_limit, self.contract_limit, self.express_limit = columns
+        positive, back, contract, express = ([-1] * len(quotas) for _ in range(4))
+        more, most = _reduce(PPM - policy.return_margin_ppm), _reduce(PPM + policy.overdraw_limit_ppm)
+        part = _reduce(policy.express_share_ppm)
+        never, weights = [True] * len(quotas), [0] * len(quotas)
+        for node, (top, bottom) in enumerate(quotas):
+            if top and self.shares[node]:
+                never[node], weights[node] = False, top
+                positive[node] = _below(top, bottom)
+                back[node] = _below(more[0] * top, more[1] * bottom)
+                contract[node] = most[0] * top // (most[1] * bottom)
+                express[node] = part[0] * top // (part[1] * bottom)
+        self.positive_limit, self.return_limit = positive, back
+        self.contract_limit, self.express_limit = contract, express
         self.never = never
-        weights = [0 if none else top for none, (top, _) in zip(never, quotas, strict=True)]
         if not _are_in_proportion(weights, self.weights):
             self.order_unit, self.order_weight = prepare_order(self.tree, weights)
         self.weights = weights
@@ -79,10 +76,17 @@ class Funds:
     def recount(self) -> None:
         """Usage is given anew."""
         self.version += 1
-        self.ratio = [
-            math.inf if never else used * bottom / top
-            for never, used, (top, bottom) in zip(self.never, self.usage, self.quotas, strict=True)
-        ]
+        self._ratio.clear()
+
+    @property
+    def ratio(self) -> list[float]:
+        """By node: usage / quota, nearly: what plainly differs needs no exact test."""
+        if not self._ratio:
+            self._ratio = [
+                math.inf if never else used * bottom / top
+                for never, used, (top, bottom) in zip(self.never, self.usage, self.quotas, strict=True)
+            ]
+        return self._ratio
 
     def order_key(self, node: int) -> tuple[int, int]:
         """Sorts siblings by balance, highest first: equal keys are exactly equal balances."""
@@ -95,8 +99,8 @@ class Funds:
         for node in path:
             self.usage[node] += gpu_seconds
             self.allocated[node] += gpus
-            if not self.never[node]:
-                self.ratio[node] = self._near(node, self.usage[node])
+            if self._ratio and not self.never[node]:
+                self._ratio[node] = self._near(node, self.usage[node])
 
     def count_express(self, path: Sequence[int], gpu_seconds: int) -> None:
         """An express start uses up part of the express share of its path."""
@@ -236,7 +240,7 @@ def _are_in_proportion(new: Sequence[int], old: Sequence[int]) -> bool:
     scale, known = sum(new), sum(old)
     if len(new) != len(old) or not known:
         return False
-    return all(one * known == other * scale for one, other in zip(new, old, strict=True))
+    return [weight * known for weight in new] == [weight * scale for weight in old]
 
 
 NEAR = 1e-9
@@ -245,4 +249,10 @@ NEAR = 1e-9
 
 def _below(top: int, bottom: int) -> int:
     """The largest whole number strictly below top / bottom."""
-    return -(-top // bottom) - 1
+    return (top - 1) // bottom
+
+
+def _reduce(ppm: int) -> tuple[int, int]:
+    """Parts per million as a fraction in lowest terms: short numbers are divided faster."""
+    common = math.gcd(ppm, PPM)
+    return ppm // common, PPM // common

@@ -1,12 +1,31 @@
-"""What quotas are shares of, through time: the capacity of a kept state, and whether it moves (R2)."""
+"""What quotas are shares of, through time: the capacity of a kept state, and whether it moves (R2).
+
+The sum over the window of share x schedulable GPUs moves with the window: what is scheduled now
+comes in at its right edge, what was at its left edge leaves. It is counted anew only when the left
+edge meets a step of some budget; the right edge doesn't meet one without the board being laid out anew.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scheduler.balance import Capacity, History, Quota, Tree, compute_quotas, has_changed, list_steps
-from scheduler.types import Policy
+from scheduler.balance import (
+    ENDLESS,
+    Capacity,
+    History,
+    Quota,
+    Step,
+    Tree,
+    compute_quotas,
+    has_changed,
+    list_products,
+    list_steps,
+    sum_steps,
+    value_at,
+)
+from scheduler.types import PPM, Policy
 from scheduler.usage import Window
 
 if TYPE_CHECKING:
@@ -20,11 +39,11 @@ class Supply:
         self.state = state
         self._steps = 0  # of capacity, in the history
         self._history = History(())
-        self._made_of: tuple[int, int] | None = None  # (GPU-seconds, seconds with a GPU) of the last quotas' window
+        self._flow: Flow | None = None
 
     def forget(self) -> None:
         """Quotas were made elsewhere."""
-        self._made_of = None
+        self._flow = None
 
     def history(self) -> History:
         """The steps of capacity are only ever added to."""
@@ -34,14 +53,17 @@ class Supply:
 
     def make_quotas(self, tree: Tree, window: Window, policy: Policy, shares: Sequence[int]) -> list[Quota] | None:
         """R2's quotas; None: they are what they were the last time."""
-        capacity = Capacity(self.history(), window)
-        made_of = None
-        if capacity.seconds and not has_changed(tree, window):
-            made_of = capacity.between(window.since, window.now), capacity.seconds
-            if made_of == self._made_of:
-                return None
-        self._made_of = made_of
-        return compute_quotas(tree, capacity, policy, shares)
+        history = self.history()
+        seconds = history.open_until(window.now) - history.open_until(window.since)
+        if not seconds:
+            self._flow = None
+            return compute_quotas(tree, Capacity(history, window), policy, shares)
+        if self._flow is None or window.since >= self._flow.good_until:
+            self._flow = Flow(tree, policy, history, window)
+            moved = True
+        else:
+            moved = self._flow.move(history, window)
+        return self._flow.list_quotas(window, seconds) if moved or seconds != self._flow.seconds else None
 
     def find_drift(self, tree: Tree, window: Window, seconds: int) -> int:
         """By how many GPUs, at most, the cluster that quotas share may seem to move, each of the next seconds.
@@ -57,3 +79,52 @@ class Supply:
         first = min((at for at, _ in history.steps), default=window.now)
         installed = int(self.state.hosts["gpus"].sum())
         return installed * (4 + window.seconds // max(window.now - first, 1))
+
+
+class Flow:
+    """By node: the sum over the window of share x schedulable GPUs, in parts that siblings have in common."""
+
+    def __init__(self, tree: Tree, policy: Policy, history: History, window: Window) -> None:
+        products, capacity = list_products(tree, policy), Capacity(history, window)
+        self._parts = _list_parts(tree, products)
+        sums = [sum_steps(steps, capacity) for steps in products]
+        self._totals = [total // part for total, part in zip(sums, self._parts, strict=True)]
+        self._wholes = [PPM**depth // part for depth, part in zip(tree.depth, self._parts, strict=True)]
+        self._comes = self._list_shares(products, window.now)
+        self._leaves = self._list_shares(products, window.since)
+        self._edges = history.until(window.since), history.until(window.now)
+        later = [at for steps in products for at, _ in steps if at > window.since]
+        self.good_until = min(later, default=ENDLESS)  # the left edge of the window is before it
+        self.seconds = 0  # with a schedulable GPU, in the window of the quotas that were listed last
+
+    def _list_shares(self, products: Sequence[Sequence[Step]], moment: int) -> list[int]:
+        return [value_at(steps, moment, 0) // part for steps, part in zip(products, self._parts, strict=True)]
+
+    def move(self, history: History, window: Window) -> bool:
+        """The window ends later; whether any sum has changed."""
+        left, right = self._edges
+        self._edges = since, now = history.until(window.since), history.until(window.now)
+        lost, more = since - left, now - right
+        if lost == more and (not more or self._comes == self._leaves):
+            return False
+        totals, leaves = self._totals, self._leaves
+        for node, comes in enumerate(self._comes):
+            totals[node] += comes * more - leaves[node] * lost
+        return True
+
+    def list_quotas(self, window: Window, seconds: int) -> list[Quota]:
+        """R2: the sums, as if there were a schedulable GPU in the whole window as in `seconds` of it."""
+        self.seconds = seconds
+        common = math.gcd(window.seconds, seconds)
+        times, parts = window.seconds // common, seconds // common
+        return [(total * times, whole * parts) for total, whole in zip(self._totals, self._wholes, strict=True)]
+
+
+def _list_parts(tree: Tree, products: Sequence[Sequence[Step]]) -> list[int]:
+    """By node: the largest part of the cluster, as 1 / PPM^depth, that divides its shares and those of its siblings."""
+    parts = [1] * len(products)
+    for siblings in tree.children:
+        values = [value for node in siblings for _, value in products[node]]
+        for node in siblings:
+            parts[node] = math.gcd(PPM ** tree.depth[node], *values)
+    return parts

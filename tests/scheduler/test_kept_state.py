@@ -25,7 +25,7 @@ from tests.scheduler.driver import (
     make_busy,
 )
 from tests.scheduler.test_properties import policies
-from tests.scheduler.world import DAY, HOUR, World
+from tests.scheduler.world import DAY, HOUR, T0, World
 
 EVENTS = ("advance", "submit", "withdraw", "run", "checkpoint", "cordon", "drain", "stop", "free", "end", "apply")
 
@@ -176,6 +176,22 @@ def test_a_gang_that_is_gone_on_one_of_its_hosts_stays_counted_on_the_other(monk
 def test_two_balances_that_stand_still_at_the_margin_need_no_new_look() -> None:
     # Found by chance: neither of two branches used a GPU, and both stood exactly a margin apart.
     live(*make_busy(3, 13, True), [True], lookback_seconds=3 * HOUR)
+
+
+def test_budgets_that_were_others_leave_a_short_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(hosts=3, lookback_seconds=3 * HOUR)
+    world.project("nlp", 60)
+    world.project("parsing", 30, "nlp")
+    world.project("vision", 20, at=T0 - HOUR)
+    world.budget("parsing", 45, at=T0 - 2 * HOUR)
+    world.budget("nlp", 30, at=T0 - HOUR // 2)
+    world.budget("vision", 70, at=T0 - HOUR // 2)
+    twins = Twins(world, monkeypatch)
+    for step in range(30):
+        if step in (3, 9):
+            events.cordon(world.state, 100, schedulable=step == 9)
+        twins.compare()
+        world.wait(7 * 60 + step % 2)
 
 
 def test_a_step_back_by_a_day_forgets_nothing_and_a_longer_one_what_was_over_before() -> None:
