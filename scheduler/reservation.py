@@ -19,6 +19,7 @@ from scheduler.ordering import Items
 from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
 from scheduler.starts import Trial
+from scheduler.tally import Tally
 from scheduler.timeline import NOT_EVER, Timeline
 from scheduler.types import NEVER, Code, IntArray, Reserve, reason
 
@@ -119,6 +120,14 @@ class HeadTrial(Trial):
         head = self._make_head(item, self.items.contract_seconds[item])
         return self.timeline.could_hold(head) and find_burst_time(self.timeline, head, self.items, item) is not None
 
+    def count_most(self, items: list[int]) -> Tally:
+        """Hosts by the GPUs that are certain for some of these items, all of one project, sooner or later."""
+        return self.timeline.count_ever(self.make_widest(items))
+
+    def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
+        """Branches that the project leads, once charged, whoever has work there."""
+        return tuple(self.timeline.list_led(project, gpu_seconds))
+
     def is_hopeless(self, item: int) -> bool:
         """Its child of the root is done with, or it is like one that was tried, or can't be funded."""
         project = self.items.project[item]
@@ -180,12 +189,11 @@ class HeadTrial(Trial):
     def _make_head(self, item: int, contract_seconds: int, leading: bool = False) -> Asker:
         """As an asker with that contract; `leading`: as if it led every other branch."""
         items, tree, project = self.items, self.board.tree, self.items.project[item]
-        counted = max(contract_seconds, self.board.policy.licence_floor_seconds) * items.gpus[item]
-        led = self.timeline.list_led(project, counted)
+        led = self.list_led(project, self.count_asked(contract_seconds, item))
         if leading:
             path = self.board.path(project)
-            led = [one for node in path for one in tree.children[tree.parent[node]] if one != node]
-        return Asker(project, items.priority[item], False, *self.shape(item), tuple(led))
+            led = tuple(one for node in path for one in tree.children[tree.parent[node]] if one != node)
+        return Asker(project, items.priority[item], False, *self.shape(item), led)
 
     def find_longest(self, item: int) -> int:
         """R12: the longest minimum runtime with which it would be deserving enough; 0: no shorter one would do."""

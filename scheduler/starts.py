@@ -6,8 +6,6 @@ remembered: within one walk room only shrinks, so nobody asks for it again.
 
 from __future__ import annotations
 
-import numpy as np
-
 from scheduler import explain
 from scheduler.board import Board
 from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
@@ -15,6 +13,7 @@ from scheduler.ordering import Items, Leaf, Walk, group_items
 from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED, FREE, MOST, Placement
 from scheduler.preemption import Asker, Plan
 from scheduler.reserved import find_reserved_way
+from scheduler.tally import Tally
 from scheduler.types import Code, Return, Standing
 
 FEW_ITEMS = 4
@@ -59,26 +58,66 @@ class Trial:
     def is_vain(self) -> bool:
         """Whether nothing at all can start or return: then nobody's turn matters, and nothing changes on the way.
 
-        Of items that differ by their minimum runtime alone the shortest one answers for all.
+        Of items that differ by their minimum runtime alone the shortest one answers for all; and of a project
+        nobody is asked whose gang would not fit if it had the widest licence of all that its project offers.
         """
         if self.board.policy.save_for_head and self.saves:
             return False
-        contracts = np.array(self.items.contract_seconds)
-        seen = set()
-        for item in np.argsort(contracts, kind="stable").tolist():
-            kind = self.kind_like(item)
-            if kind not in seen:
+        alone, shortest = self.list_shortest()
+        if any(self.can_pay(item) and self.has_way(item) for item in alone):
+            return False
+        free = self.board.floor.tallies[FREE]
+        for items in shortest.values():
+            most = self.count_most(items)
+            for item in items:
+                replicas, gpus = self.shape(item)
+                if most.count_slots(gpus) < replicas and free.count_slots(gpus) < replicas:
+                    continue
                 if self.can_pay(item) and self.has_way(item):
                     return False
-                seen.add(kind)
         return True
 
-    def kind_like(self, item: int) -> tuple[object, ...]:
-        """Items alike in this differ in their minimum runtime alone; what returns or is reserved is alone."""
-        items = self.items
-        if items.returns[item] or items.row[item] in self.board.book.by_row:
-            return (item,)
-        return items.project[item], items.priority[item], *self.shape(item), items.author[item] in self.board.banned
+    def list_shortest(self) -> tuple[list[int], dict[int, list[int]]]:
+        """What returns or is reserved; and by project, of items alike but for their minimum runtime the shortest."""
+        items, booked, banned = self.items, self.board.book.by_row, self.board.banned
+        alone: list[int] = []
+        shortest: dict[tuple[int, ...], int] = {}
+        for item, project in enumerate(items.project):
+            if items.returns[item] or items.row[item] in booked:
+                alone.append(item)
+                continue
+            kind = (
+                project,
+                items.priority[item],
+                items.replicas[item],
+                items.gpus[item],
+                items.author[item] in banned,
+            )
+            known = shortest.get(kind)
+            if known is None or items.contract_seconds[item] < items.contract_seconds[known]:
+                shortest[kind] = item
+        by_project: dict[int, list[int]] = {}
+        for item in shortest.values():
+            by_project.setdefault(items.project[item], []).append(item)
+        return alone, by_project
+
+    def count_most(self, items: list[int]) -> Tally:
+        """Hosts by the GPUs that some of these items, all of one project, could have there, all victims taken.
+
+        Licences only shrink with the contract that is charged, and grow with priority; a shorter contract
+        delays no reservation that a longer one does not.
+        """
+        board = self.board
+        asker = self.make_widest(items)
+        ends_at = board.ends_at(min(self.items.contract_seconds[item] for item in items), taking=True)
+        closed = board.book.list_closed(board.book.list_open(ends_at, self.express))
+        return board.pool.count_room(board.pool.judge(asker), closed)
+
+    def make_widest(self, items: list[int]) -> Asker:
+        """An asker with every licence that one of these items, all of one project, has."""
+        counted = min(self.count_asked(self.items.contract_seconds[item], item) for item in items)
+        project, priority = self.items.project[items[0]], max(self.items.priority[item] for item in items)
+        return Asker(project, priority, self.express, 1, 1, self.list_led(project, counted))
 
     def has_way(self, item: int) -> bool:
         """Whether it could start or return just now."""
@@ -228,10 +267,17 @@ class Trial:
 
     def make_asker(self, item: int) -> Asker:
         """R9 (c): judged as charged for its contract, counted as at least half an hour (policy)."""
-        board, items = self.board, self.items
-        counted = max(items.contract_seconds[item], board.policy.licence_floor_seconds) * items.gpus[item]
-        led = board.list_led(items.project[item], counted)
+        items = self.items
+        led = self.list_led(items.project[item], self.count_asked(items.contract_seconds[item], item))
         return Asker(items.project[item], items.priority[item], self.express, *self.shape(item), led)
+
+    def count_asked(self, contract_seconds: int, item: int) -> int:
+        """GPU-seconds that the item would be judged by, with that contract."""
+        return max(contract_seconds, self.board.policy.licence_floor_seconds) * self.items.gpus[item]
+
+    def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
+        """Branches that the project leads, once charged."""
+        return self.board.list_led(project, gpu_seconds)
 
     def start(self, item: int, plan: Plan, code: Code = Code.FUNDED) -> None:
         """A funded start: victims stop, GPUs are taken or held, balances follow."""

@@ -68,12 +68,16 @@ class Timeline:
 
     def could_hold(self, asker: Asker) -> bool:
         """Whether the whole gang would be certain to fit sooner or later."""
+        return self.count_ever(asker).count_slots(asker.gpus) >= asker.replicas
+
+    def count_ever(self, asker: Asker) -> Tally:
+        """Hosts by the GPUs that are certain for the asker sooner or later."""
         name = (asker.project, asker.priority, asker.led), len(self.board.book.by_zone)
         ever = self._ever.get(name)
         if ever is None:
             room = self.count_room(NOT_EVER - 1, self.find_claims(asker), self.find_open(asker))
             ever = self._ever[name] = Tally(room.tolist())
-        return ever.count_slots(asker.gpus) >= asker.replicas
+        return ever
 
     def find_takeable(self, node: int, gpus: int, asker: Asker) -> int | None:
         """From when on the asker may take so many GPUs of allocated work below the node; None: never."""

@@ -39,8 +39,8 @@ MUTANTS = (
         "R9c",
         "a contract of a second counts as a second",
         "starts",
-        "counted = max(items.contract_seconds[item], board.policy.licence_floor_seconds) * items.gpus[item]",
-        "counted = items.contract_seconds[item] * items.gpus[item]",
+        "return max(contract_seconds, self.board.policy.licence_floor_seconds) * self.items.gpus[item]",
+        "return contract_seconds * self.items.gpus[item]",
         "r09_licences",
     ),
     core(
