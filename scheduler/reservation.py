@@ -20,7 +20,7 @@ from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
 from scheduler.starts import Trial
 from scheduler.tally import Tally
-from scheduler.timeline import NOT_EVER, Timeline
+from scheduler.timeline import NOT_EVER, Timeline, count_for_all, find_least_priorities, list_led
 from scheduler.types import NEVER, Code, IntArray, Reserve, reason
 
 MOST_TRIES = 8
@@ -40,22 +40,52 @@ def reserve_for_heads(board: Board) -> bool:
     """R12: one reservation for each child of the root, at most as many as the policy says. True if any was made."""
     if board.facts.snapshot.reserved is None or len(board.book.by_zone) >= board.policy.reservations_most:
         return False
-    heads = find_heads(board)
-    if not heads.any():
+    rows = _list_heads(board)
+    if not len(rows) or is_plainly_vain(board, rows):
         return False
     made = len(board.made)
-    taken = {branch_of(board, int(board.facts.pending.project[row])) for row in board.book.by_row}
-    projects = range(len(board.tree.leaf_of))
-    free = np.array([branch_of(board, project) not in taken for project in projects], dtype=bool)
-    open_ = free[board.facts.pending.project]
-    rows = np.flatnonzero(heads & open_)
-    rows = rows[board.line.can_hold(board.floor.sizes)[rows]] if len(rows) else rows
-    banned = list_banned(board) | board.banned
-    if banned:
-        rows = rows[~np.isin(board.facts.pending.author[rows], list(banned))]
-    if len(rows):
-        HeadTrial(board, gather_pending(board, rows)).run()
+    HeadTrial(board, gather_pending(board, rows)).run()
     return len(board.made) > made
+
+
+def _list_heads(board: Board) -> IntArray:
+    """Rows of pending workloads that may reserve: by their funding, child of the root, size and author."""
+    heads = find_heads(board)
+    if not heads.any():
+        return np.zeros(0, dtype=np.int64)
+    project = board.facts.pending.project
+    rows = np.flatnonzero(heads & board.line.can_hold(board.floor.sizes))
+    if board.book.by_row:
+        taken = {branch_of(board, project.item(row)) for row in board.book.by_row}
+        free = np.array([branch_of(board, one) not in taken for one in range(len(board.tree.leaf_of))], dtype=bool)
+        rows = rows[free[project[rows]]]
+    banned = list_banned(board) | board.banned
+    return rows[~np.isin(board.facts.pending.author[rows], list(banned))] if banned else rows
+
+
+def is_plainly_vain(board: Board, rows: IntArray) -> bool:
+    """Whether what everybody can count on holds none of the heads, and none of them could take anything allocated.
+
+    Then nobody gets a reservation, and nothing changes on the way. Of a project the least contract and the
+    highest priority answer for all: a larger charge leads nobody else, a lower priority takes no more (R9).
+    """
+    if board.tells or board.policy.save_for_head or board.line.can_hold(count_for_all(board))[rows].any():
+        return False
+    pending, projects = board.facts.pending, len(board.tree.leaf_of)
+    project, highest = pending.project[rows], np.full(projects, -NOT_EVER, dtype=np.int64)
+    np.maximum.at(highest, project, pending.priority[rows])
+    if (find_least_priorities(board) < highest).any():
+        return False
+    least = np.full(projects, NOT_EVER, dtype=np.int64)
+    counted = np.maximum(pending.min_runtime_seconds[rows], board.policy.licence_floor_seconds) * board.line.gpus[rows]
+    np.minimum.at(least, project, counted)
+    return not any(charge < NOT_EVER and _leads_some(board, one, charge) for one, charge in enumerate(least.tolist()))
+
+
+def _leads_some(board: Board, project: int, gpu_seconds: int) -> bool:
+    """R9 (c): whether it leads, once charged, a branch that has allocated work or a reservation."""
+    funds = board.funds
+    return any(funds.allocated[node] or funds.reserved_gpus.get(node) for node in list_led(board, project, gpu_seconds))
 
 
 def branch_of(board: Board, project: int) -> int:
@@ -126,7 +156,7 @@ class HeadTrial(Trial):
 
     def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
         """Branches that the project leads, once charged, whoever has work there."""
-        return tuple(self.timeline.list_led(project, gpu_seconds))
+        return tuple(list_led(self.board, project, gpu_seconds))
 
     def is_hopeless(self, item: int) -> bool:
         """Its child of the root is done with, or it is like one that was tried, or can't be funded."""

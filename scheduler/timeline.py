@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.board import Board
+from scheduler.placement import ROOM
 from scheduler.preemption import Asker
 from scheduler.state import is_allocated
 from scheduler.tally import Tally
@@ -38,6 +39,15 @@ class Holds:
     lapsed: BoolArray
 
 
+def list_led(board: Board, project: int, gpu_seconds: int) -> list[int]:
+    """R9 (c): every branch that the project's path leads by the margin, once charged, where the paths part."""
+    funds, tree, margin = board.funds, board.tree, board.policy.licence_margin_ppm
+    led: list[int] = []
+    for node in board.path(project):
+        led += funds.list_led(node, gpu_seconds, tree.children[tree.parent[node]], margin)
+    return led
+
+
 class Timeline:
     """The holds of a cluster as one decision leaves them so far, and what an asker can count on."""
 
@@ -49,14 +59,6 @@ class Timeline:
         self._claims: dict[Terms, IntArray] = {}
         self._takeable: dict[tuple[int, Terms], tuple[IntArray, IntArray]] = {}  # by node: (from when, GPUs until then)
         self._ever: dict[tuple[Terms, int], Tally] = {}  # with the number of reservations
-
-    def list_led(self, project: int, gpu_seconds: int) -> list[int]:
-        """R9 (c): every branch that the project's path leads by the margin, once charged, where the paths part."""
-        funds, tree, margin = self.board.funds, self.board.tree, self.board.policy.licence_margin_ppm
-        led: list[int] = []
-        for node in self.board.path(project):
-            led += funds.list_led(node, gpu_seconds, tree.children[tree.parent[node]], margin)
-        return led
 
     def find_claims(self, asker: Asker) -> IntArray:
         """For every hold: from when on the asker may count on its GPUs; NOT_EVER without a licence (R9)."""
@@ -138,21 +140,56 @@ class Timeline:
 
 
 def _gather_holds(board: Board) -> Holds:
-    facts = board.facts
     rows: list[tuple[int, ...]] = []
+    for one, host, spare in _list_spare(board):
+        rows.append((host, spare, _find_gone_at(board, one), 0, 0, NEVER, 1, 0, 0))
+    for row, placement, standing, takes in board.fresh:
+        rows += _hold_of_start(board, row, placement, standing, takes)
+    table = np.concatenate([np.array(rows, dtype=np.int64).reshape(len(rows), 9).T, _holds_of_attempts(board)], axis=1)
+    return Holds(*table[:6], *(column.astype(bool) for column in table[6:]))
+
+
+def _list_spare(board: Board) -> list[tuple[int, int, int]]:
+    """(attempt, host, GPUs): what stops leaves so many there that nobody waits for, where they can be used."""
+    facts, attempts = board.facts, board.facts.attempts
+    stopping = np.flatnonzero(facts.standing == Standing.STOPPING).tolist()
+    needed = _list_needed(board) if stopping else {}
     coming: dict[tuple[int, int], int] = {}  # GPUs still to be freed, by the workload that waits for them and host
-    attempts, needed = facts.attempts, _list_needed(board)
-    for one in np.flatnonzero(facts.standing == Standing.STOPPING).tolist():
+    found = []
+    for one in stopping:
         taker = board.taken_for[one] if one in board.taken_for else _find_workload(attempts, int(attempts.taker[one]))
         for host, gpus in facts.places[one].items():
             coming[taker, host] = coming.get((taker, host), 0) + gpus
             spare = min(gpus, max(coming[taker, host] - needed.get((taker, host), 0), 0))
             if spare and facts.schedulable[host]:
-                rows.append((host, spare, _find_gone_at(board, one), 0, 0, NEVER, 1, 0, 0))
-    for row, placement, standing, takes in board.fresh:
-        rows += _hold_of_start(board, row, placement, standing, takes)
-    table = np.concatenate([np.array(rows, dtype=np.int64).reshape(len(rows), 9).T, _holds_of_attempts(board)], axis=1)
-    return Holds(*table[:6], *(column.astype(bool) for column in table[6:]))
+                found.append((one, host, spare))
+    return found
+
+
+def count_for_all(board: Board) -> Tally:
+    """GPUs of every host that no reservation keeps which everybody can count on, sooner or later, without a licence.
+
+    They are free, or unallocated work has them, or they are left by what stops: as `Timeline.could_hold` counts
+    for an asker that is barred from nothing (R9 a) and can take nothing that is allocated.
+    """
+    floor, room = board.floor, board.floor.tallies[ROOM].copy()
+    sizes: dict[int, int] = {}  # of the hosts that are other than the floor has them
+    for _, host, spare in _list_spare(board):
+        sizes[host] = sizes.get(host, floor.free[host] + floor.takeable[host]) + spare
+    sizes.update(dict.fromkeys(board.book.list_hosts(), 0))
+    for host, size in sizes.items():
+        room.move(floor.free[host] + floor.takeable[host], size)
+    return room
+
+
+def find_least_priorities(board: Board) -> IntArray:
+    """By project: the lowest priority of its allocated work; NOT_EVER without any."""
+    facts, least = board.facts, np.full(len(board.tree.leaf_of), NOT_EVER, dtype=np.int64)
+    allocated = is_allocated(facts.standing)
+    np.minimum.at(least, facts.attempts.project[allocated], facts.attempts.priority[allocated])
+    rows = [row for row, _, standing, _ in board.fresh if standing != Standing.UNALLOCATED]
+    np.minimum.at(least, facts.pending.project[rows], facts.pending.priority[rows])
+    return least
 
 
 def _find_gone_at(board: Board, attempt: int) -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler import events, invariants
 from scheduler.decide import decide
 from scheduler.state import State
+from scheduler.types import Reserve
 from tests.scheduler.driver import (
     Lab,
     Life,
@@ -134,6 +135,16 @@ def test_a_decision_that_was_not_carried_out_stays_to_be_taken() -> None:
     events.advance(kept, kept.now + 10)
     events.apply(kept, again)  # too late to be sure of what follows
     assert decide(kept, world.policy, waits=False).actions == ()
+
+
+def test_a_head_that_may_take_work_of_its_own_project_reserves_without_reasons_too() -> None:
+    world = World(hosts=1)
+    world.project("nlp", 100)
+    world.run("nlp", gpus=8, contract=2 * HOUR, ran=60, on={0: 1}, priority=0)
+    head = world.submit("nlp", 8, HOUR, priority=1)
+    for waits in (True, False):
+        decision = decide(State(world.state.to_snapshot()).keep(), world.policy, waits)
+        assert [action.workload for action in decision.actions if isinstance(action, Reserve)] == [head]
 
 
 def test_rows_that_are_over_are_cleared_away_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
