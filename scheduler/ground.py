@@ -21,9 +21,10 @@ from scheduler.bans import list_bans
 from scheduler.board import Board, find_window, lay_out, open_book
 from scheduler.book import Book
 from scheduler.bookings import Booking
+from scheduler.charges import Charges
 from scheduler.dues import Dues
 from scheduler.facts import Facts, read_facts, settle_time
-from scheduler.ledgers import CHARGED, FUNDED, PROTECTED, UNALLOCATED, Ledgers
+from scheduler.ledgers import FUNDED, PROTECTED, UNALLOCATED, Ledgers
 from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, find_rest
 from scheduler.seats import Seats
@@ -45,6 +46,7 @@ class Ground:
     """The kept side of a `State` with steady tables, for one policy."""
 
     ledgers: Ledgers
+    waiting: Charges  # contracts of what waits
     policy: Policy
 
     def __init__(self, state: State) -> None:
@@ -92,11 +94,22 @@ class Ground:
             more = len(self.state.pending.columns["id"]) - len(self._over)
             self._over = np.concatenate([self._over, np.ones(more, dtype=bool)])
         self._over[row] = False
+        if self.tree is not None:
+            self.waiting.add(*self._read_charge(row))
 
     def unwait(self, row: int) -> None:
         """It waits no longer."""
         self._wake()
         self._over[row] = True
+        if self.tree is not None:
+            self.waiting.remove(*self._read_charge(row))
+
+    def _read_charge(self, row: int) -> tuple[int, int, int]:
+        """What the contract of a workload that waits would charge: project, GPU-seconds, workload id."""
+        columns = self.state.pending.columns
+        gpus = columns["replicas"].item(row) * columns["gpus_per_replica"].item(row)
+        charge = gpus * columns["min_runtime_seconds"].item(row)
+        return columns["project"].item(row), charge, columns["id"].item(row)
 
     def count_express(self, project: int, gpu_seconds: int) -> None:
         """An express start was decided."""
@@ -170,8 +183,11 @@ class Ground:
             due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
         over_at = [at + self.policy.reservation_ban_seconds for _, at in self.state.cancelled]
         due += [until for until in (*self._bans.until.values(), *over_at) if until > now]
+        until = min([self._known_until, *due])
+        if until <= self.state.now:
+            return until
         drift = self._supply.find_drift(board.tree, board.window, HORIZON_SECONDS)
-        return min([find_rest(board, self.ledgers.meters[CHARGED], drift), self._known_until, *due])
+        return find_rest(board, self.ledgers, self.waiting, drift, until)
 
     # ------------------------------------------------ opening a board
 
@@ -226,6 +242,9 @@ class Ground:
         sums = count_sums(facts, tree, find_window(state.now, policy))
         self.ledgers = Ledgers(state, policy, tree, facts, sums)
         self._bans = list_bans(state.takers.to_record(), policy)
+        self.waiting = Charges(len(tree.leaf_of))
+        for row in (state.pending.row_of or {}).values():
+            self.waiting.add(*self._read_charge(row))
         self._keeps = policy.half_life_seconds is None and not self._is_ahead()
 
     def _is_ahead(self) -> bool:

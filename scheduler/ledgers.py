@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from scheduler.balance import Tree
+from scheduler.charges import Charges
 from scheduler.facts import Facts
 from scheduler.meters import Meters
 from scheduler.sums import Sums, list_paths
@@ -65,6 +66,7 @@ class Ledgers:
             Meters(len(tree.parent), policy.lookback_seconds),
         )
         self.claims: dict[int, Claim] = {}  # by attempt id
+        self.unallocated = Charges(len(tree.leaf_of))  # contracts of unallocated attempts
         self._ends: list[tuple[int, int]] = []  # (end of a contract, attempt id)
         self._count_segments(facts, state.now - policy.lookback_seconds)
         self._count_express(facts)
@@ -90,6 +92,10 @@ class Ledgers:
         for claim, sign in ((old, -1), (new, 1)):
             if claim is not None:
                 self._count_gpus(claim, sign)
+        if old is not None and old.unallocated:
+            self.unallocated.remove(old.project, old.gpus * old.contract_seconds, number)
+        if new is not None and new.unallocated:
+            self.unallocated.add(new.project, new.gpus * new.contract_seconds, number)
         return old
 
     def make_claim(self, row: int) -> Claim:
@@ -196,6 +202,8 @@ class Ledgers:
                 at = min(max(int(facts.attempts.segment_at[row]), since), state.now)
                 self.meters[claim.meter].open(claim.nodes, (claim.project, claim.author), claim.gpus, at)
             self._reserve(None, claim, number)
+            if claim.unallocated:
+                self.unallocated.add(claim.project, claim.gpus * claim.contract_seconds, number)
         for ledger in self.meters:
             ledger.flow()
 

@@ -12,6 +12,8 @@ from bisect import insort
 Key = tuple[int, int]  # (project, author)
 Path = tuple[int, ...]
 Edge = tuple[int, int, Path, Key]
+Bend = tuple[int, int]
+"""(seconds from now, by how many GPUs usage grows faster from then on)."""
 
 MOST_PASSED = 4096
 """Edges that have passed and are still listed."""
@@ -58,15 +60,29 @@ class Meters:
             del edges[:at]
             self._next = 0
 
-    def list_bends(self, until: int) -> list[list[tuple[int, int]]]:
-        """By node: (seconds from now, GPUs) at which its rate changes up to then, if nothing happens but time."""
-        bends: list[list[tuple[int, int]]] = [[] for _ in self.level]
+    def sum_bends(self, until: int) -> tuple[list[int], list[int]]:
+        """By node: GPUs that leave its rate, and that join it, up to that moment if nothing happens but time."""
+        falls, rises = [0] * len(self.level), [0] * len(self.level)
         for at in range(self._next, len(self._edges)):
             moment, gpus, path, _ = self._edges[at]
             if moment > until:
                 break
             for node in path:
-                bends[node].append((moment - self.now, gpus))
+                if gpus < 0:
+                    falls[node] -= gpus
+                else:
+                    rises[node] += gpus
+        return falls, rises
+
+    def list_bends(self, node: int, until: int) -> list[Bend]:
+        """When and how the node's rate changes up to that moment, if nothing happens but time."""
+        bends = []
+        for at in range(self._next, len(self._edges)):
+            moment, gpus, path, _ = self._edges[at]
+            if moment > until:
+                break
+            if node in path:
+                bends.append((moment - self.now, gpus))
         return bends
 
     def turn(self, path: Path, key: Key, gpus: int, at: int) -> None:

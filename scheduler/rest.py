@@ -14,15 +14,15 @@ this instant only, and while a new budget has no quota yet, nothing is promised.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from scheduler.balance import has_changed, list_products, value_at
 from scheduler.board import Board
-from scheduler.meters import Meters
-from scheduler.types import NEVER, PPM, IntArray, Standing
+from scheduler.charges import Charges, count_within
+from scheduler.ledgers import CHARGED, Ledgers
+from scheduler.meters import Bend, Meters
+from scheduler.types import NEVER, PPM
 
 FOREVER = 1 << 62
 
@@ -32,46 +32,58 @@ NEAR_RATIO = 1e-6
 HORIZON_SECONDS = 600
 """How far ahead the flow out of the window is looked at: no rest is longer."""
 
-Bend = tuple[int, int]
-"""(seconds from now, by how many GPUs usage grows faster from then on)."""
+
+class Ahead:
+    """How usage and what limits leave may move from now up to a moment, while nothing happens but time.
+
+    By node. `rate`: GPU-seconds a second by which its usage grows now. `drift`: how far its limits move each
+    second, up or down, at most. `down`, `up`: how fast its usage may come down or rise against a limit at most,
+    0 or more. `room`: what one more contract may charge on its path, below 0 if none may. `grows`, `shrinks`:
+    how fast that does, at most.
+    """
+
+    def __init__(self, board: Board, charged: Meters, drift: list[int], until: int) -> None:
+        tree, funds, nodes = board.tree, board.funds, len(drift)
+        falls, rises = charged.sum_bends(until)
+        self.charged, self.until = charged, until
+        self.rate, self.drift, self.down, self.up = charged.rate, drift, [0] * nodes, [0] * nodes
+        self.room, self.grows, self.shrinks = [FOREVER] * nodes, [0] * nodes, [0] * nodes
+        for node in tree.top_down:
+            rate, drifts = self.rate[node], drift[node]
+            self.down[node] = down = max(falls[node] - rate, 0) + drifts
+            self.up[node] = up = max(rises[node] + rate, 0) + drifts
+            if node != tree.root:
+                above = tree.parent[node]
+                left = funds.contract_limit[node] - funds.usage[node] - funds.reserved[node]
+                self.room[node] = min(left, self.room[above])
+                self.grows[node] = max(down, self.grows[above])
+                self.shrinks[node] = max(up, self.shrinks[above])
+
+    def find_turn(self, node: int, room: int, excess: int, least: int) -> int:
+        """The first second at which usage may be up by more than `room`, or down by `excess`; at most `least`."""
+        if self.up[node] * least <= room and self.down[node] * least < excess:
+            return least
+        bends = self.charged.list_bends(node, self.until)
+        return min(least, find_turn(room, excess, self.rate[node], bends, self.drift[node]))
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How the usage of a node goes on while nothing happens, in GPU-seconds a second."""
+def find_turn(room: int, excess: int, rate: int, bends: Sequence[Bend], drift: int) -> int:
+    """The first second from now at which usage may have risen by more than `room`, or come down by `excess`.
 
-    rate: int
-    bends: Sequence[Bend]  # in order of time
-    drift: int  # of its limits, up or down, at most
-    down: int  # how fast usage may come down against a limit, at most; 0 or more
-    up: int
-
-    def find_turn(self, gaps: Sequence[int]) -> int:
-        """The first second from now at which one of the gaps (limit - usage) may turn to less than 0, or back."""
-        room = min((gap for gap in gaps if gap >= 0), default=FOREVER)
-        excess = min((-gap for gap in gaps if gap < 0), default=FOREVER)
-        moved = since = 0
-        rate = self.rate
-        for at, more in (*self.bends, (FOREVER, 0)):
-            seconds = FOREVER
-            if (rises := rate + self.drift) > 0:
-                seconds = (room - moved - self.drift * since) // rises
-            if (falls := self.drift - rate) > 0:
-                seconds = min(seconds, (excess - 1 + moved - self.drift * since) // falls)
-            if since + seconds < at:
-                return since + seconds + 1
-            moved += rate * (at - since)
-            since, rate = at, rate + more
-        return FOREVER
-
-
-def chart(rates: Sequence[int], bends: Sequence[Sequence[Bend]], drifts: Sequence[int]) -> list[Course]:
-    """The courses of all nodes."""
-    courses = []
-    for rate, turns, drift in zip(rates, bends, drifts, strict=True):
-        falls, rises = (sum(gpus for _, gpus in turns if gpus * sign > 0) for sign in (-1, 1))
-        courses.append(Course(rate, turns, drift, max(-rate - falls, 0) + drift, max(rate + rises, 0) + drift))
-    return courses
+    Against limits that move by `drift` each second. Usage grows by `rate`; `bends`: in order of time.
+    """
+    moved = since = 0
+    for at, more in (*bends, (FOREVER, 0)):
+        seconds = FOREVER
+        if (rises := rate + drift) > 0:
+            seconds = (room - moved - drift * since) // rises
+        if (falls := drift - rate) > 0:
+            seconds = min(seconds, (excess - 1 + moved - drift * since) // falls)
+        if since + seconds < at:
+            return since + seconds + 1
+        moved += rate * (at - since)
+        since, rate = at, rate + more
+    return FOREVER
 
 
 def list_drifts(board: Board, quota_gpus: int) -> list[int]:
@@ -93,101 +105,126 @@ def list_drifts(board: Board, quota_gpus: int) -> list[int]:
     return [-(-most * share // PPM ** (depth + 1)) for share, depth in zip(shares, tree.depth, strict=True)]
 
 
-def find_rest(board: Board, charged: Meters, quota_gpus: int) -> int:
+def find_rest(board: Board, ledgers: Ledgers, waiting: Charges, quota_gpus: int, until: int) -> int:
     """The moment before which decisions do nothing after that of `board`, empty or applied; 0: not known.
 
-    `charged`: as of that decision; `quota_gpus`: see `list_drifts`.
+    `ledgers`, `waiting`: as that decision left them; the latter are the contracts of all that wait.
+    `quota_gpus`: see `list_drifts`. `until`: the answer is at most that.
     """
-    funds = board.funds
+    funds, now = board.funds, board.now
     new = any(never and share for never, share in zip(funds.never, funds.shares, strict=True))
     if board.policy.save_for_head or board.unsure or board.lapsed_now or new:
         return 0
-    courses = chart(charged.rate, charged.list_bends(board.now + HORIZON_SECONDS), list_drifts(board, quota_gpus))
-    contracts = min(_rest_of_contracts(board, courses), _rest_of_returns(board, courses))
-    seconds = min(_rest_of_limits(board, courses), contracts, _rest_of_licences(board, courses))
-    moments = [kept.booking.at for kept in board.book.by_zone.values() if kept.booking.at > board.now]
-    return min([board.now + min(max(seconds, 0), HORIZON_SECONDS), *moments])
+    moments = [kept.booking.at for kept in board.book.by_zone.values() if kept.booking.at > now]
+    until = min([until, now + HORIZON_SECONDS, *moments])
+    if until <= now:
+        return until
+    ahead = Ahead(board, ledgers.meters[CHARGED], list_drifts(board, quota_gpus), until)
+    seconds = _rest_of_limits(board, ahead, until - now)
+    seconds = _rest_of_contracts(board, ahead, waiting, seconds)
+    seconds = _rest_of_returns(board, ahead, ledgers, seconds)
+    return now + max(_rest_of_licences(board, ahead, seconds), 0)
 
 
-def _rest_of_limits(board: Board, courses: list[Course]) -> int:
-    """Balances against 0 and against the margin of returns."""
-    funds, least = board.funds, FOREVER
-    for node, course in enumerate(courses):
+def _rest_of_limits(board: Board, ahead: Ahead, seconds: int) -> int:
+    """Balances against 0 and against the margin of returns, with and without what is reserved."""
+    funds = board.funds
+    for node, used in enumerate(funds.usage):
         if funds.never[node] or node == board.tree.root:
             continue
-        used, booked = funds.usage[node], funds.reserved[node]
-        gaps = [limit - used for limit in (funds.positive_limit[node], funds.return_limit[node])]
-        gaps += [gap - booked for gap in gaps] if booked else ()
-        least = min(least, course.find_turn(gaps))
-    return least
+        booked, room, excess = funds.reserved[node], FOREVER, FOREVER
+        for limit in (funds.positive_limit[node], funds.return_limit[node]):
+            for gap in (limit - used, limit - used - booked) if booked else (limit - used,):
+                if gap < 0:
+                    excess = min(excess, -gap)
+                else:
+                    room = min(room, gap)
+        seconds = ahead.find_turn(node, room, excess, seconds)
+    return seconds
 
 
-def _list_fastest(board: Board, courses: list[Course]) -> tuple[IntArray, IntArray]:
-    """By project: how fast what its path may still be charged grows and shrinks, at most."""
-    pairs = [
-        [max((getattr(courses[node], way) for node in path), default=0) for path in board.tree.path_of]
-        for way in ("down", "up")
-    ]
-    return np.array(pairs[0], dtype=np.int64), np.array(pairs[1], dtype=np.int64)
+def _rest_of_contracts(board: Board, ahead: Ahead, waiting: Charges, seconds: int) -> int:
+    """What waits, once charged, against the overdraw limit: the largest that fits, and the smallest that doesn't."""
+    for leaf, charges in zip(board.tree.leaf_of, waiting.by_project, strict=True):
+        room = ahead.room[leaf]
+        if not charges or room < 0:
+            continue
+        fit = count_within(charges, room)
+        if fit and ahead.shrinks[leaf]:
+            seconds = min(seconds, (room - charges[fit - 1][0]) // ahead.shrinks[leaf] - 1)
+        if fit < len(charges) and ahead.grows[leaf]:
+            seconds = min(seconds, (charges[fit][0] - room) // ahead.grows[leaf] - 1)
+    return seconds
 
 
-def _rest_of_contracts(board: Board, courses: list[Course]) -> int:
-    """What waits, once charged, against the overdraw limit."""
-    pending, limits = board.facts.pending, board.limits()
-    waits = ~board.started
-    fresh = [row for row, _, standing, _ in board.fresh if standing == Standing.UNALLOCATED]
-    waits[fresh] = True  # if it was applied: what started unallocated would return, once what is left of it can be paid
-    rows = np.flatnonzero(waits & board.line.funds)
-    project = pending.project[rows]
-    room = limits.contract[project]
-    grows, shrinks = (speed[project] for speed in _list_fastest(board, courses))
-    gaps = room - board.line.charge[rows]
-    speed = np.where(gaps < 0, grows + board.line.gpus[rows] * board.started[rows], shrinks)
-    seconds = (np.abs(gaps) // np.maximum(speed, 1))[(room >= 0) & (speed > 0)]
-    return int(seconds.min()) - 1 if len(seconds) else FOREVER
-
-
-def _rest_of_returns(board: Board, courses: list[Course]) -> int:
+def _rest_of_returns(board: Board, ahead: Ahead, ledgers: Ledgers, seconds: int) -> int:
     """What is left of the contracts of unallocated attempts, which runs down, against the overdraw limit (R6)."""
-    attempts, limits = board.facts.attempts, board.limits()
-    rows = np.array(list(board.pool.unallocated), dtype=np.int64)
-    rows = rows[attempts.contract_seconds[rows] > 0]
-    if not len(rows):
-        return FOREVER
-    gpus, room, began = (
-        board.facts.attempt_gpus[rows],
-        limits.contract[attempts.project[rows]],
-        attempts.running_at[rows],
-    )
-    served = np.where(began == NEVER, 0, np.maximum(board.now - began, 0))
-    over = gpus * np.maximum(attempts.contract_seconds[rows] - served, 0) - room
-    matters = (over > 0) & (room >= 0)
-    if not matters.any():
-        return FOREVER
-    grows = _list_fastest(board, courses)[0][attempts.project[rows]]
-    return int((over[matters] // (gpus[matters] + grows[matters])).min()) - 1
+    for leaf, charges in zip(board.tree.leaf_of, ledgers.unallocated.by_project, strict=True):
+        room = ahead.room[leaf]
+        if room < 0:
+            continue
+        for _, number in charges[count_within(charges, room) :]:  # the others fit, whatever they have served
+            claim = ledgers.claims[number]
+            over = claim.unserved(board.now) - room
+            if over > 0:
+                seconds = min(seconds, over // (claim.gpus + ahead.grows[leaf]) - 1)
+    return seconds
 
 
-def _rest_of_licences(board: Board, courses: list[Course]) -> int:
+def _rest_of_licences(board: Board, ahead: Ahead, seconds: int) -> int:
     """R9 (c): each pair that was compared, against the margin."""
-    funds, tree, least = board.funds, board.tree, float(HORIZON_SECONDS)
-    inverse = [0.0 if never else bottom / top for never, (top, bottom) in zip(funds.never, funds.quotas, strict=True)]
-    margin = board.policy.licence_margin_ppm / PPM
-    for node, charge in funds.asked:
-        charged = funds.ratio[node] + charge * inverse[node]
-        mine, course = charged + margin, courses[node]
-        # A ratio moves with its usage, and by itself times as much as its quota does.
-        down, up = (speed + course.drift * charged for speed in (course.down, course.up))
-        for other in tree.children[tree.parent[node]]:
-            if other == node or funds.never[other]:
-                continue
-            ahead, its = funds.ratio[other] - mine, courses[other]
-            turns = its.drift * funds.ratio[other]
-            if ahead >= 0:  # led: until the other comes down and this one goes up
-                speed = (its.down + turns) * inverse[other] + up * inverse[node]
-            else:
-                speed = (its.up + turns) * inverse[other] + down * inverse[node]
-            gap = abs(ahead) - NEAR_RATIO
-            if speed and gap < least * speed:  # two that stand still stay as they are, however near
-                least = gap / speed
+    if seconds <= 0 or not board.funds.asked:
+        return seconds
+    ratios, least = Ratios(board, ahead), float(seconds)
+    for node, charge in board.funds.asked:
+        least = ratios.find_turn(node, charge, least)
     return int(max(least, 0))
+
+
+class Ratios:
+    """How fast usage / quota may come down and rise, by node: with its usage, and by itself as its quota drifts."""
+
+    def __init__(self, board: Board, ahead: Ahead) -> None:
+        self.tree, self.funds, self.ahead = board.tree, board.funds, ahead
+        self.margin = board.policy.licence_margin_ppm / PPM
+        pairs = zip(self.funds.never, self.funds.quotas, strict=True)
+        self.inverse = [0.0 if never else bottom / top for never, (top, bottom) in pairs]
+        self.falls, self.rises = [0.0] * len(self.inverse), [0.0] * len(self.inverse)
+        for node, never in enumerate(self.funds.never):
+            if not never:
+                self.falls[node], self.rises[node] = self._find_speeds(node, self.funds.ratio[node])
+        self.fastest = max(*self.falls, *self.rises)
+        self.siblings: dict[int, list[tuple[float, int]]] = {}  # by parent: the ratios of its children, in order
+
+    def find_turn(self, node: int, charge: int, least: float) -> float:
+        """After how many seconds at the earliest an asker may lead a sibling, or no longer; at most `least`.
+
+        Only siblings are looked at that it could meet by then.
+        """
+        charged = self.funds.ratio[node] + charge * self.inverse[node]
+        down, up = self._find_speeds(node, charged)
+        mine, reach = charged + self.margin, NEAR_RATIO + least * (self.fastest + max(down, up))
+        others = self._list_siblings(self.tree.parent[node])
+        for place in range(bisect_left(others, (mine - reach, NEVER)), len(others)):
+            ratio, other = others[place]
+            if ratio > mine + reach:
+                break
+            # Led: until the other comes down and this one goes up. Else the other way round.
+            speed = self.falls[other] + up if ratio >= mine else self.rises[other] + down
+            gap = abs(ratio - mine) - NEAR_RATIO
+            if other != node and speed and gap < least * speed:  # two that stand still stay as they are, however near
+                least = gap / speed
+        return least
+
+    def _find_speeds(self, node: int, ratio: float) -> tuple[float, float]:
+        moves, inverse = self.ahead.drift[node] * ratio, self.inverse[node]
+        return (self.ahead.down[node] + moves) * inverse, (self.ahead.up[node] + moves) * inverse
+
+    def _list_siblings(self, parent: int) -> list[tuple[float, int]]:
+        known = self.siblings.get(parent)
+        if known is None:
+            never, ratio = self.funds.never, self.funds.ratio
+            known = self.siblings[parent] = sorted(
+                (ratio[one], one) for one in self.tree.children[parent] if not never[one]
+            )
+        return known

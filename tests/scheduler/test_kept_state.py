@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import events, invariants
+from scheduler.charges import Charge
 from scheduler.decide import decide
 from scheduler.state import State
-from scheduler.types import Reserve
+from scheduler.types import Attempts, BoolArray, IntArray, Pending, Reserve, Standing
 from tests.scheduler.driver import (
     Lab,
     Life,
@@ -62,8 +64,22 @@ class Twins:
         short = decide(self.kept, self.world.policy, waits=False)
         assert short.actions == right.actions
         assert decide(self.kept, self.world.policy) == right
+        self.count_charges()
         if not right.actions:
             self.rest()
+
+    def count_charges(self) -> None:
+        """The contracts by which a rest goes are those of what waits and of what runs unallocated."""
+        ground, facts = self.kept.ground, self.kept.to_snapshot()
+        assert ground is not None
+        pending, attempts = facts.pending, facts.attempts
+        waits = np.ones(len(pending.id), dtype=bool)
+        idle = attempts.standing == Standing.UNALLOCATED
+        projects = len(facts.projects.id)
+        assert ground.waiting.by_project == list_charges(projects, pending, pending.min_runtime_seconds, waits)
+        assert ground.ledgers.unallocated.by_project == list_charges(
+            projects, attempts, attempts.contract_seconds, idle
+        )
 
     def rest(self) -> None:
         """Where the kept state says that nothing can change before some moment, nothing does."""
@@ -72,6 +88,15 @@ class Twins:
             later = State(self.kept.to_snapshot())
             later.now = moment
             assert decide(later, self.world.policy).actions == ()
+
+
+def list_charges(projects: int, table: Pending | Attempts, seconds: IntArray, chosen: BoolArray) -> list[list[Charge]]:
+    """(GPU-seconds, id) of the contracts of these rows, by project and in order."""
+    charges: list[list[Charge]] = [[] for _ in range(projects)]
+    whole = table.replicas * table.gpus_per_replica * seconds
+    for row in np.flatnonzero(chosen & (whole > 0)).tolist():
+        charges[int(table.project[row])].append((int(whole[row]), int(table.id[row])))
+    return [sorted(one) for one in charges]
 
 
 def live(lab: Lab, history: list[Step], look: list[bool], **policy: Any) -> None:
