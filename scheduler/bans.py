@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.balance import ENDLESS
 from scheduler.types import NEVER, EndedTakers, Policy
 
 SHORT_TAKER_SECONDS = 300
@@ -21,6 +22,8 @@ class Bans:
         self.span_seconds = span_seconds
         self.until: dict[int, int] = {}
         self._short: dict[int, list[int]] = {}
+        self._banned: frozenset[int] = frozenset()
+        self._good_until = NEVER  # before this moment they are banned, if nobody takes meanwhile
 
     def count(self, ended_at: int, author: int, running_at: int, contract_seconds: int, cancelled: bool) -> None:
         """One taker has ended."""
@@ -31,6 +34,7 @@ class Bans:
             wrong = short and self._is_third(author, ended_at)
         if wrong and self.span_seconds:  # none is none, though the clock should step back
             self.until[author] = ended_at + self.span_seconds
+            self._good_until = NEVER
 
     def _is_third(self, author: int, ended_at: int) -> bool:
         known = [at for at in self._short.get(author, []) if at > ended_at - TAKER_SPAN_SECONDS]
@@ -38,8 +42,11 @@ class Bans:
         return len(known) + 1 >= SHORT_TAKERS
 
     def find_banned(self, now: int) -> frozenset[int]:
-        """R11: authors who take nothing now."""
-        return frozenset(author for author, until in self.until.items() if now < until)
+        """R11: authors who take nothing now, which is never before the last time that it was asked."""
+        if now >= self._good_until:
+            later = {author: until for author, until in self.until.items() if now < until}
+            self._banned, self._good_until = frozenset(later), min(later.values(), default=ENDLESS)
+        return self._banned
 
 
 def list_bans(takers: EndedTakers, policy: Policy) -> Bans:

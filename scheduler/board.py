@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.balance import Capacity, Tree, build_tree, compute_quotas, list_steps, prepare_order
-from scheduler.bans import list_bans
+from scheduler.bans import Bans, list_bans
 from scheduler.book import Book, Kept
 from scheduler.facts import GONE, Facts, find_allocated
 from scheduler.funds import Funds
@@ -68,6 +68,7 @@ class Board:
     too_large: dict[int, int] = field(default_factory=dict)  # row of Pending: longest contract that would do
     author_more: dict[tuple[int, int], int] = field(default_factory=dict)  # charged in this decision
     lapsed_now: set[int] = field(default_factory=set)  # made room under a cap: they don't return at once
+    solvent_at: int = -1  # the version of the funds for which nothing is to lapse
     _limits: tuple[int, Limits] | None = None
     _leads_nobody: dict[int, tuple[int, int]] = field(default_factory=dict)  # by project: (version, least charge)
 
@@ -184,8 +185,9 @@ def lay_out(
     tree: Tree | None = None,
     started: BoolArray | None = None,
     line: Line | None = None,
+    bans: Bans | None = None,
 ) -> Board:
-    """Usage, quotas and free GPUs from the facts; `sums` and `tree` if they are known already.
+    """Usage, quotas and free GPUs from the facts; `sums`, `tree`, `line` and `bans` if they are known already.
 
     `started`: rows of Pending that wait no longer.
     """
@@ -214,7 +216,7 @@ def lay_out(
         pool=Pool(floor, line.largest_gpus, tree.parent, Clock(facts.now, policy.lost_cap_seconds)),
         book=Book(floor, funds, policy),
         started=np.zeros(len(facts.pending.id), dtype=bool) if started is None else started,
-        banned=list_bans(snapshot.takers, policy).find_banned(facts.now),
+        banned=(bans or list_bans(snapshot.takers, policy)).find_banned(facts.now),
         actions=facts.actions,
     )
     for attempt in np.flatnonzero(

@@ -68,13 +68,15 @@ def shift_reservations(board: Board, plan: Plan, ends_at: int) -> None:
 def lapse_unfunded(board: Board) -> bool:
     """R6: past-minimum attempts with a project on their path at balance 0 or less. True if any."""
     funds, below = board.funds, board.pool.funded_below
+    if board.solvent_at == funds.version:
+        return False
     spent = [node for node, attempts in below.items() if attempts and funds.usage[node] > funds.positive_limit[node]]
     if not spent:
-        return False
+        board.solvent_at = funds.version
     rows = sorted(set().union(*(below[node] for node in spent)))
     for attempt in rows:
         lapse_attempt(board, attempt, explain.why_lapse(board, int(board.facts.attempts.project[attempt])))
-    return True
+    return bool(spent)
 
 
 def lapse_attempt(board: Board, attempt: int, why: Reason) -> None:

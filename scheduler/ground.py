@@ -309,7 +309,7 @@ class Ground:
     def _lay_out(self, facts: Facts) -> Board:
         """A board from the kept sums; from now on it is kept, too."""
         over = self._over.copy()
-        self.board = board = lay_out(facts, self.ledgers.sums(), self.tree, over, self._line)
+        self.board = board = lay_out(facts, self.ledgers.sums(), self.tree, over, self._line, self._bans)
         self._supply.forget()
         board.pool.touched.clear()
         board.floor.touched.clear()
@@ -336,54 +336,61 @@ class Ground:
         else:
             funds.set_quotas(quotas, self.policy)
         board.restart(self._over.copy(), self._bans.find_banned(self.state.now))
-        self._clear_pool(board)
+        board.pool.clock.now = self.state.now
+        board.pool.forget()
         self._clear_floor(board)
+        self._clear_pool(board)
         self._clear_book(board)
         return board
 
     def _clear_pool(self, board: Board) -> None:
         pool, standing = board.pool, board.facts.standing
-        pool.clock.now = self.state.now
-        pool.forget()
         pool.tables.largest_gpus = max(pool.tables.largest_gpus, board.line.largest_gpus)
         matured = {
             self.state.attempts.find("id", action.attempt) for action in board.actions if isinstance(action, Mature)
         }
-        rows = self._dirty | pool.touched | matured
-        for row in sorted(rows):
-            if row in pool.victims:
-                pool.remove(row)
-            if standing.item(row) in (UNALLOCATED, FUNDED):
-                pool.add(board.make_victim(row))
+        for row in sorted(self._dirty | pool.touched | matured):
+            old, its = pool.victims.get(row), standing.item(row)
+            new = board.make_victim(row) if its in (UNALLOCATED, FUNDED) else None
+            if old is not None and new is not None and old.is_like(new):
+                continue
+            if old is not None:
+                pool.remove(row, counted=True)
+            if new is not None:
+                pool.add(new, counted=True)
         pool.touched.clear()
         self._dirty = matured
 
     def _clear_floor(self, board: Board) -> None:
         floor = board.floor
         for host in self._dirty_hosts | floor.touched:
-            self._refile(board, host)
-            board.pool.touch(host)
+            if self._refile(board, host):
+                board.pool.touch(host)
         floor.touched.clear()
         self._dirty_hosts.clear()
 
-    def _refile(self, board: Board, host: int) -> None:
-        """What sits on a host now."""
-        attempts, standing, held = board.facts.attempts, board.facts.standing, board.facts.held
+    def _refile(self, board: Board, host: int) -> bool:
+        """What sits on a host now; whether its numbers have changed."""
+        places, standing, held = self._seats.places, board.facts.standing, board.facts.held
         occupied = kept = takeable = 0
         rows = self._seats.on_host.get(host, ())
         for row in rows:
-            gpus, its = self._seats.places[row][host], standing.item(row)
-            if held.item(row):
-                number = attempts.id.item(row)
-                coming = [self._seats.places[other][host] for other in rows if attempts.taker.item(other) == number]
-                occupied += max(gpus - sum(coming), 0)
+            gpus, its = places[row][host], standing.item(row)
+            if row in self._dues.held and held[row]:
+                occupied += max(gpus - self._count_coming(host, row), 0)
             else:
                 occupied += gpus
             if its == UNALLOCATED:
                 takeable += gpus
             elif its in (PROTECTED, FUNDED):
                 kept += gpus
-        board.floor.put(host, occupied, kept, takeable)
+        return board.floor.put(host, occupied, kept, takeable)
+
+    def _count_coming(self, host: int, held: int) -> int:
+        """GPUs there of attempts that stop for the one that is held for."""
+        columns, places = self.state.attempts.columns, self._seats.places
+        number, takers = columns["id"].item(held), columns["taker"]
+        return sum([places[row][host] for row in self._seats.on_host[host] if takers.item(row) == number])
 
     def _clear_book(self, board: Board) -> None:
         if not (self._rebook or board.book.touched):

@@ -53,6 +53,11 @@ class Victim:
         self.gpus, self.since, self.clock, self.on_host = gpus, since, clock, on_host
         self.path, self.funded = path, funded
 
+    def is_like(self, later: Victim) -> bool:
+        """Whether nothing about the attempt has changed since."""
+        same = self.funded == later.funded and self.lapsed == later.lapsed
+        return same and self.since == later.since and self.on_host == later.on_host
+
     @property
     def lost_gpu_seconds(self) -> int:
         """What the whole gang loses."""

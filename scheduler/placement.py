@@ -84,12 +84,15 @@ class Floor:
         self.takeable[host] += takeable
         self._file(host)
 
-    def put(self, host: int, occupied: int, kept: int, takeable: int) -> None:
-        """The host's numbers, given anew."""
+    def put(self, host: int, occupied: int, kept: int, takeable: int) -> bool:
+        """The host's numbers, given anew; whether any of them is another."""
         open_ = self.schedulable[host]
-        self.free[host] = max(self.gpus[host] - occupied, 0) if open_ else 0
-        self.kept[host], self.takeable[host] = kept, takeable if open_ else 0
+        free, takeable = (max(self.gpus[host] - occupied, 0), takeable) if open_ else (0, 0)
+        if free == self.free[host] and kept == self.kept[host] and takeable == self.takeable[host]:
+            return False
+        self.free[host], self.kept[host], self.takeable[host] = free, kept, takeable
         self._file(host)
+        return True
 
     def license(self, host: int, gpus: int) -> None:
         """So many more GPUs there can be taken by licence."""

@@ -60,8 +60,8 @@ class Pool:
 
     # ------------------------------------------------ what is in it
 
-    def add(self, victim: Victim) -> None:
-        """The attempt can be taken from now on."""
+    def add(self, victim: Victim, counted: bool = False) -> None:
+        """The attempt can be taken from now on. `counted`: the floor knows already."""
         self.touched.add(victim.attempt)
         self.victims[victim.attempt] = victim
         if victim.funded or victim.lapsed:
@@ -74,11 +74,11 @@ class Pool:
             self.unallocated.add(victim.attempt)
         for host, gpus in self.list_places(victim):
             self.tables.put(host, victim)
-            if not victim.funded:
+            if not (victim.funded or counted):
                 self.floor.change(host, takeable=gpus)
 
-    def remove(self, attempt: int) -> Victim:
-        """It can't be taken any longer: it was, or it has returned or lapsed."""
+    def remove(self, attempt: int, counted: bool = False) -> Victim:
+        """It can't be taken any longer: it was, or it has returned or lapsed. `counted`: the floor knows already."""
         self.touched.add(attempt)
         victim = self.victims.pop(attempt)
         self.unallocated.discard(attempt)
@@ -92,7 +92,7 @@ class Pool:
                     self.led_from[self._parent[node]].remove(node)
         for host, gpus in self.list_places(victim):
             self.tables.drop(host, victim)
-            if not victim.funded:
+            if not (victim.funded or counted):
                 self.floor.change(host, takeable=-gpus)
         return victim
 

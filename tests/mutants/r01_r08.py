@@ -120,8 +120,8 @@ MUTANTS = (
         "R6",
         "work of a spent project never lapses",
         "effects",
-        "    if not spent:\n        return False\n    rows",
-        "    if spent or not spent:\n        return False\n    rows",
+        "    if not spent:\n        board.solvent_at",
+        "    if spent or not spent:\n        return False\n        board.solvent_at",
         "r05_r06_standings",
     ),
     core(

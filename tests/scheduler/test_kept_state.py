@@ -28,7 +28,7 @@ from tests.scheduler.driver import (
     make_busy,
 )
 from tests.scheduler.test_properties import policies
-from tests.scheduler.world import DAY, HOUR, T0, World
+from tests.scheduler.world import DAY, HOUR, T0, World, preempted
 
 EVENTS = ("advance", "submit", "withdraw", "run", "checkpoint", "cordon", "drain", "stop", "free", "end", "apply")
 
@@ -212,6 +212,28 @@ def test_a_gang_that_is_gone_on_one_of_its_hosts_stays_counted_on_the_other(monk
 def test_two_balances_that_stand_still_at_the_margin_need_no_new_look() -> None:
     # Found by chance: neither of two branches used a GPU, and both stood exactly a margin apart.
     live(*make_busy(3, 13, True), [True], lookback_seconds=3 * HOUR)
+
+
+def test_a_ban_begins_and_ends_on_a_board_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(hosts=3)
+    world.project("nlp", 50)
+    world.project("vision", 50)
+    for host in range(3):
+        world.run("nlp", gpus=8, contract=0, ran=60, standing=Standing.UNALLOCATED, on={host: 1})
+    twins = Twins(world, monkeypatch)
+    taker = world.submit("vision", gpus=8)
+    twins.compare()
+    events.apply(world.state, decide(world.state, world.policy))
+    twins.compare()
+    events.end(world.state, world.attempt_of(taker)["id"], cancelled=True)
+    world.submit("vision", gpus=8, replicas=3)
+    takes = []
+    for seconds in (0, HOUR - 1, 1):
+        world.wait(seconds)
+        world.free_stopped()
+        twins.compare()
+        takes.append(bool(preempted(decide(world.state, world.policy))))
+    assert takes == [False, False, True]
 
 
 def test_budgets_that_were_others_leave_a_short_window(monkeypatch: pytest.MonkeyPatch) -> None:
