@@ -168,15 +168,15 @@ class Board:
 
     def remainder_ends_at(self, attempt: int) -> int:
         """The same for what is left of an attempt's minimum runtime."""
-        running = int(self.facts.attempts.running_at[attempt]) != NEVER
+        running = self.facts.attempts.running_at.item(attempt) != NEVER
         left = self.remaining(attempt)
         return self.now + left if running else self.ends_at(left)
 
     def remaining(self, attempt: int) -> int:
         """Seconds of minimum runtime that the attempt has not served yet."""
-        running_at = int(self.facts.attempts.running_at[attempt])
+        running_at = self.facts.attempts.running_at.item(attempt)
         served = max(self.now - running_at, 0) if running_at != NEVER else 0
-        return max(int(self.facts.attempts.contract_seconds[attempt]) - served, 0)
+        return max(self.facts.attempts.contract_seconds.item(attempt) - served, 0)
 
 
 def lay_out(

@@ -12,24 +12,23 @@ from scheduler.types import NEVER, Code, Lapse, Preempt, Reason, Return, Shift, 
 
 def take_victim(board: Board, items: Items, item: int, attempt: int) -> None:
     """R11: the victim is signalled now; its standing is stopping from now on."""
-    attempts, policy = board.facts.attempts, board.policy
+    policy = board.policy
     why = explain.why_taken(board, items, item, attempt)
-    gpus, project = int(board.facts.attempt_gpus[attempt]), int(attempts.project[attempt])
     victim = board.pool.remove(attempt)
     if victim.funded:
-        board.funds.charge(board.path(project), 0, -gpus)
-        board.roomier += any(board.funds.burst[node] != NEVER for node in board.path(project))
+        board.funds.charge(victim.path, 0, -victim.gpus)
+        board.roomier += any(board.funds.burst[node] != NEVER for node in victim.path)
         for host, count in victim.on_host.items():
             board.floor.change(host, kept=-count)
     else:
-        board.charge_unallocated(project, -gpus * board.remaining(attempt), -gpus)
+        board.charge_unallocated(victim.project, -victim.gpus * board.remaining(attempt), -victim.gpus)
     if attempt in board.returned:
         undo_return(board, attempt)
     funded = victim.funded and attempt not in board.returned
     grace = policy.grace_allocated_seconds if funded else policy.grace_unallocated_seconds
     board.facts.standing[attempt] = Standing.STOPPING
     board.taken_for[attempt] = items.workload[item]
-    board.actions.append(Preempt(int(attempts.id[attempt]), items.workload[item], grace, why))
+    board.actions.append(Preempt(board.facts.attempts.id.item(attempt), items.workload[item], grace, why))
 
 
 def occupy(board: Board, plan: Plan, gpus: int) -> None:
@@ -48,9 +47,9 @@ def record_start(board: Board, row: int, plan: Plan, standing: Standing, express
     facts = board.facts
     board.started[row] = True
     board.fresh.append((row, plan.placement, standing, bool(plan.victims)))
-    placement = tuple((int(facts.hosts.id[host]), replicas) for host, replicas in plan.placement)
-    victims = tuple(sorted(int(facts.attempts.id[victim]) for victim in plan.victims))
-    workload = int(facts.pending.id[row])
+    placement = tuple([(facts.hosts.id.item(host), replicas) for host, replicas in plan.placement])
+    victims = tuple(sorted([facts.attempts.id.item(victim) for victim in plan.victims]))
+    workload = facts.pending.id.item(row)
     board.actions.append(Start(workload, standing, express, placement, victims, why))
 
 
@@ -82,12 +81,11 @@ def lapse_unfunded(board: Board) -> bool:
 def lapse_attempt(board: Board, attempt: int, why: Reason) -> None:
     """R6: it is charged no longer, and every funded start may take it."""
     attempts, standing = board.facts.attempts, board.facts.standing
-    project, gpus = int(attempts.project[attempt]), int(board.facts.attempt_gpus[attempt])
-    board.pool.remove(attempt)
+    victim = board.pool.remove(attempt)
     standing[attempt] = Standing.UNALLOCATED
-    board.funds.charge(board.path(project), 0, -gpus)
-    board.charge_unallocated(project, 0, gpus)
-    for host, count in board.facts.places[attempt].items():
+    board.funds.charge(victim.path, 0, -victim.gpus)
+    board.charge_unallocated(victim.project, 0, victim.gpus)
+    for host, count in victim.on_host.items():
         board.floor.change(host, kept=-count)
     board.pool.add(board.make_victim(attempt))
     if attempt in board.returned:

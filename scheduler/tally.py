@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 
@@ -9,10 +10,8 @@ class Tally:
     """Hosts counted by their number of GPUs, of some kind."""
 
     def __init__(self, gpus: Iterable[int] = ()) -> None:
-        self._hosts: dict[int, int] = {}
+        self._hosts: dict[int, int] = Counter(gpus)
         self._slots: dict[int, int] = {}
-        for size in gpus:
-            self._hosts[size] = self._hosts.get(size, 0) + 1
 
     def copy(self) -> Tally:
         """The same numbers, apart from now on."""
