@@ -14,6 +14,9 @@ from scheduler.funds import Funds
 from scheduler.placement import Floor
 from scheduler.types import Policy
 
+EVERYBODY = (0,)
+"""The zones for all where nothing is reserved."""
+
 
 @dataclass(slots=True)
 class Kept:
@@ -49,6 +52,7 @@ class Book:
         self._next = 1
         self.touched = False  # something was added, dropped or moved
         self._closed: dict[tuple[int, ...], frozenset[int]] = {}
+        self._latest: dict[bool, list[tuple[int, int]]] = {}  # by whether express: zones with their latest end
 
     def add(self, kept: Kept) -> None:
         """A reservation holds from now on."""
@@ -84,8 +88,13 @@ class Book:
     def _count(self, kept: Kept, sign: int) -> None:
         self.funds.reserve(kept.path, kept.gpus * kept.contract_seconds, kept.gpus, kept.booking.at, sign)
 
-    def _rezone(self, hosts: Iterable[int]) -> None:
+    def _forget(self) -> None:
+        """What is known of who may use what is void."""
         self._closed.clear()
+        self._latest.clear()
+
+    def _rezone(self, hosts: Iterable[int]) -> None:
+        self._forget()
         for host in hosts:
             zones = [(kept.booking.at, zone) for zone, kept in self.by_zone.items() if host in kept.booking.places]
             self.floor.set_zone(host, min(zones)[1] if zones else 0)
@@ -94,11 +103,16 @@ class Book:
 
     def list_open(self, ends_at: int | None, express: bool = False) -> tuple[int, ...]:
         """Zones for work whose minimum runtime ends then (None: unallocated work, which may use all)."""
+        if not self.by_zone:
+            return EVERYBODY
         if ends_at is None:
             return (0, *self.by_zone)
-        return (0, *(zone for zone in self.by_zone if ends_at <= self._latest(zone, express)))
+        latest = self._latest.get(express)
+        if latest is None:
+            latest = self._latest[express] = [(zone, self._find_latest(zone, express)) for zone in self.by_zone]
+        return (0, *[zone for zone, until_at in latest if ends_at <= until_at])
 
-    def _latest(self, zone: int, express: bool) -> int:
+    def _find_latest(self, zone: int, express: bool) -> int:
         """R12, R7: express starts may move the time, once, together with those that depend on it."""
         at = self.by_zone[zone].booking.at
         if express and not any(kept.booking.moved for kept in self._list_moving(zone)):
@@ -124,7 +138,7 @@ class Book:
             kept.booking.at += self.policy.express_seconds
             kept.booking.moved = True
             self._count(kept, 1)
-        self._closed.clear()
+        self._forget()
         return moving
 
     def list_closed(self, zones: tuple[int, ...]) -> frozenset[int]:

@@ -133,6 +133,13 @@ class Pool:
         """Whether some of it needs a licence."""
         return len(self.victims) > len(self.unallocated)
 
+    def list_on(self, hosts: Iterable[int]) -> set[int]:
+        """What can be taken on any of these schedulable hosts."""
+        tables = self.tables
+        return {
+            one for host in hosts for there in (tables.on_host, tables.funded_on_host) for one in there.get(host, ())
+        }
+
     def touch(self, host: int) -> None:
         """The host's free GPUs changed: what was computed for it is void."""
         self.tables.touch(host)

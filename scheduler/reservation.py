@@ -20,8 +20,8 @@ from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
 from scheduler.starts import Trial
 from scheduler.tally import Tally
-from scheduler.timeline import NOT_EVER, Timeline, count_for_all, find_least_priorities, list_led
-from scheduler.types import NEVER, Code, IntArray, Reserve, reason
+from scheduler.timeline import NOT_EVER, Timeline, count_for_all, find_allocated_below, list_led
+from scheduler.types import NEVER, BoolArray, Code, IntArray, Reserve, reason
 
 MOST_TRIES = 8
 """Different heads that one child of the root tries in one decision."""
@@ -41,11 +41,22 @@ def reserve_for_heads(board: Board) -> bool:
     if board.facts.snapshot.reserved is None or len(board.book.by_zone) >= board.policy.reservations_most:
         return False
     rows = _list_heads(board)
-    if not len(rows) or is_plainly_vain(board, rows):
+    if not len(rows) or _is_vain(board, rows):
         return False
     made = len(board.made)
     HeadTrial(board, gather_pending(board, rows)).run()
     return len(board.made) > made
+
+
+def _is_vain(board: Board, rows: IntArray) -> bool:
+    """Whether it is known without asking each that no head can get a reservation: then nothing changes on the way.
+
+    Reasons to wait tell what would do, and who saves for a head matters, too: then all are asked.
+    """
+    if board.tells or board.policy.save_for_head:
+        return False
+    hopeful = rows[find_hopeful(board, rows)]
+    return len(hopeful) < len(rows) and (not len(hopeful) or HeadTrial(board, gather_pending(board, hopeful)).is_vain())
 
 
 def _list_heads(board: Board) -> IntArray:
@@ -63,23 +74,25 @@ def _list_heads(board: Board) -> IntArray:
     return rows[~np.isin(board.facts.pending.author[rows], list(banned))] if banned else rows
 
 
-def is_plainly_vain(board: Board, rows: IntArray) -> bool:
-    """Whether what everybody can count on holds none of the heads, and none of them could take anything allocated.
+def find_hopeful(board: Board, rows: IntArray) -> BoolArray:
+    """Which of these heads may find a place: of all others it is certain that none will.
 
-    Then nobody gets a reservation, and nothing changes on the way. Of a project the least contract and the
-    highest priority answer for all: a larger charge leads nobody else, a lower priority takes no more (R9).
+    Who could take nothing that is allocated finds no more room under burst caps than there is (R7), nor more GPUs
+    than everybody can count on. Of a project the highest priority and the least contract answer for all: a lower
+    priority takes no more, a larger charge leads nobody else (R9).
     """
-    if board.tells or board.policy.save_for_head or board.line.can_hold(count_for_all(board))[rows].any():
-        return False
-    pending, projects = board.facts.pending, len(board.tree.leaf_of)
-    project, highest = pending.project[rows], np.full(projects, -NOT_EVER, dtype=np.int64)
+    pending, gpus = board.facts.pending, board.line.gpus[rows]
+    project = pending.project[rows]
+    fits = board.line.can_hold(count_for_all(board))[rows] & (gpus <= board.limits().burst[project])
+    highest = np.full(len(board.tree.leaf_of), -NOT_EVER, dtype=np.int64)
     np.maximum.at(highest, project, pending.priority[rows])
-    if (find_least_priorities(board) < highest).any():
-        return False
-    least = np.full(projects, NOT_EVER, dtype=np.int64)
-    counted = np.maximum(pending.min_runtime_seconds[rows], board.policy.licence_floor_seconds) * board.line.gpus[rows]
+    licensed = find_allocated_below(board, highest)
+    counted = np.maximum(pending.min_runtime_seconds[rows], board.policy.licence_floor_seconds) * gpus
+    least = np.full(len(licensed), NOT_EVER, dtype=np.int64)
     np.minimum.at(least, project, counted)
-    return not any(charge < NOT_EVER and _leads_some(board, one, charge) for one, charge in enumerate(least.tolist()))
+    for one, charge in enumerate(least.tolist()):
+        licensed[one] |= charge < NOT_EVER and _leads_some(board, one, charge)
+    return np.asarray(fits | licensed[project])
 
 
 def _leads_some(board: Board, project: int, gpu_seconds: int) -> bool:

@@ -26,14 +26,20 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
     lacks = any(board.funds.find_lack(node, items.gpus[item], board.now) for node in board.path(items.project[item]))
     if lacks and kept.booking.at > board.now:
         return None
-    own = list_kept(board, kept)
     plan = trial.find_way(item)
-    if (plan is None or plan.victims) and items.author[item] not in board.banned:
-        plan = _take_on_own_hosts(trial, item, kept, own) or plan
+    if (plan is None or plan.victims) and items.author[item] not in board.banned and _is_open(trial, item, kept):
+        plan = _take_on_own_hosts(trial, item, kept, list_kept(board, kept)) or plan
     if plan is None or not lacks:
         return None if plan is None else (plan, [])
     lapses = list_lapses(board, items.project[item], items.gpus[item], plan, list_kept(board, kept, anywhere=True))
     return None if lapses is None else (plan, lapses)
+
+
+def _is_open(trial: Trial, item: int, kept: Kept) -> bool:
+    """Whether its own hosts could hold it if it might take all that can be taken there by anybody."""
+    replicas, gpus = trial.shape(item)
+    tables = trial.board.pool.tables
+    return sum(tables.most(host) // gpus for host in kept.booking.places) >= replicas
 
 
 def list_kept(board: Board, kept: Kept, anywhere: bool = False) -> frozenset[int]:
@@ -42,13 +48,15 @@ def list_kept(board: Board, kept: Kept, anywhere: bool = False) -> frozenset[int
     Of what came since: on its hosts, to be taken; anywhere, to make room under its burst caps (R7). Whatever
     their balance or priority (R12).
     """
-    booking = kept.booking
-    return frozenset(
+    booking, pool = kept.booking, board.pool
+    workload = board.facts.attempts.workload.tolist() if booking.takings else []
+    found = {one for one in pool.victims if workload[one] in booking.takings} if workload else set()
+    found.update(
         one
-        for one, victim in board.pool.victims.items()
-        if int(board.facts.attempts.workload[one]) in booking.takings
-        or ((anywhere or not victim.on_host.keys().isdisjoint(booking.places)) and has_come_since(board, one, booking))
+        for one in (pool.victims if anywhere else pool.list_on(booking.places))
+        if has_come_since(board, one, booking)
     )
+    return frozenset(found)
 
 
 def has_come_since(board: Board, attempt: int, booking: Booking) -> bool:

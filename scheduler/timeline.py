@@ -182,14 +182,17 @@ def count_for_all(board: Board) -> Tally:
     return room
 
 
-def find_least_priorities(board: Board) -> IntArray:
-    """By project: the lowest priority of its allocated work; NOT_EVER without any."""
-    facts, least = board.facts, np.full(len(board.tree.leaf_of), NOT_EVER, dtype=np.int64)
-    allocated = is_allocated(facts.standing)
-    np.minimum.at(least, facts.attempts.project[allocated], facts.attempts.priority[allocated])
-    rows = [row for row, _, standing, _ in board.fresh if standing != Standing.UNALLOCATED]
-    np.minimum.at(least, facts.pending.project[rows], facts.pending.priority[rows])
-    return least
+def find_allocated_below(board: Board, priority: IntArray) -> BoolArray:
+    """Projects whose allocated work, or some of it, has a lower priority than is given here for them (R9 b)."""
+    facts, pending = board.facts, board.facts.pending
+    found = np.zeros(len(priority), dtype=bool)
+    lower = facts.attempts.priority < priority[facts.attempts.project]
+    if lower.any():
+        found[facts.attempts.project[lower & is_allocated(facts.standing)]] = True
+    for row in [row for row, _, standing, _ in board.fresh if standing != Standing.UNALLOCATED]:
+        project = pending.project.item(row)
+        found[project] |= pending.priority.item(row) < priority.item(project)
+    return found
 
 
 def _find_gone_at(board: Board, attempt: int) -> int:

@@ -113,7 +113,7 @@ MUTANTS = (
         "R12",
         "work starts on reserved hosts though it does not end in time",
         "book",
-        "*(zone for zone in self.by_zone if ends_at <= self._latest(zone, express))",
+        "*[zone for zone, until_at in latest if ends_at <= until_at]",
         "*self.by_zone",
         "r12_backfill",
     ),

@@ -162,14 +162,33 @@ def test_a_decision_that_was_not_carried_out_stays_to_be_taken() -> None:
     assert decide(kept, world.policy, waits=False).actions == ()
 
 
-def test_a_head_that_may_take_work_of_its_own_project_reserves_without_reasons_too() -> None:
+def list_reserved(world: World, waits: bool) -> list[int]:
+    """The workloads that a kept state reserves for."""
+    decision = decide(State(world.state.to_snapshot()).keep(), world.policy, waits)
+    return [action.workload for action in decision.actions if isinstance(action, Reserve)]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_head_that_may_take_work_of_its_own_project_reserves_without_reasons_too(waits: bool) -> None:
     world = World(hosts=1)
     world.project("nlp", 100)
     world.run("nlp", gpus=8, contract=2 * HOUR, ran=60, on={0: 1}, priority=0)
     head = world.submit("nlp", 8, HOUR, priority=1)
-    for waits in (True, False):
-        decision = decide(State(world.state.to_snapshot()).keep(), world.policy, waits)
-        assert [action.workload for action in decision.actions if isinstance(action, Reserve)] == [head]
+    assert list_reserved(world, waits) == [head]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_head_that_fills_its_burst_cap_reserves_without_reasons_too(waits: bool) -> None:
+    world = World(hosts=3)
+    world.project("nlp", 50, burst=16)
+    world.project("vision", 50)
+    world.charge("nlp", 200 * HOUR)  # so that it leads nobody
+    stopping = world.run("vision", gpus=8, contract=2 * HOUR, ran=3 * HOUR, on={0: 1})
+    world.run("vision", gpus=8, contract=2 * HOUR, ran=60, on={1: 1})
+    world.run("vision", gpus=8, contract=0, standing=Standing.UNALLOCATED, on={2: 1})
+    events.stop(world.state, stopping, 60)
+    head = world.submit("nlp", 8, HOUR, replicas=2)
+    assert list_reserved(world, waits) == [head]
 
 
 def test_rows_that_are_over_are_cleared_away_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
