@@ -79,6 +79,13 @@ def _turn(state: State, row: int) -> None:
         state.ground.turn(row)
 
 
+def _retake(state: State, row: int, taker: int) -> None:
+    """The attempt in that row stops for that one."""
+    state.attempts.columns["taker"][row] = taker
+    if state.ground is not None:
+        state.ground.retake(row)
+
+
 def _rebook(state: State) -> None:
     if state.ground is not None:
         state.ground.rebook()
@@ -178,8 +185,7 @@ def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = Fal
         if state.ground is not None:
             state.ground.count_taker(author, running_at, contract, cancelled)
     for victim in np.flatnonzero(state.attempts["taker"] == attempt).tolist() if took else ():
-        state.attempts["taker"][victim] = NEVER
-        _turn(state, victim)
+        _retake(state, victim, NEVER)
     state.takings.discard(attempt)
     del state.places[attempt]
     row = state.attempts.row(index) if requeue else {}
@@ -346,5 +352,4 @@ def _link_victims(state: State, decision: Decision, started: Mapping[int, int]) 
             state.takings.add(taker)
             for victim in action.victims:
                 row = attempts.find("id", victim)
-                attempts["taker"][row] = taker
-                _turn(state, row)
+                _retake(state, row, taker)

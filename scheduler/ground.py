@@ -28,7 +28,6 @@ from scheduler.ledgers import FUNDED, PROTECTED, UNALLOCATED, Ledgers
 from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, find_rest
 from scheduler.seats import Seats
-from scheduler.sums import count_sums
 from scheduler.supply import Supply
 from scheduler.types import NEVER, Action, Begin, Mature, Policy, Snapshot
 
@@ -132,16 +131,24 @@ class Ground:
         if self.tree is None:
             return
         self.ledgers.advance()
-        new = None if gone else self.ledgers.make_claim(row)
-        old = self.ledgers.turn(self.state.attempts.columns["id"].item(row), new)
-        for claim in (old, new):
-            self._dirty_hosts.update(() if claim is None else claim.hosts)
-        self._dirty.add(row)
-        self._seats.move(row, *(() if claim is None else claim.hosts for claim in (old, new)))
-        if new is None:
+        number, places = self.state.attempts.columns["id"].item(row), self._seats.places
+        before, after = tuple(places[row]) if row < len(places) else (), tuple(self.state.places.get(number, ()))
+        if gone:
+            self.ledgers.leave(number)
             self._dues.forget(row)
         else:
+            self.ledgers.turn(number, row)
             self._dues.note(row)
+        self._dirty.add(row)
+        self._dirty_hosts.update(before, after)
+        self._seats.move(row, before, after)
+
+    def retake(self, row: int) -> None:
+        """An attempt that stops does so for another taker, or for none: what its hosts keep free is another."""
+        self._wake()
+        if self.tree is not None:
+            self._dirty.add(row)
+            self._dirty_hosts.update(self._seats.places[row])
 
     def rest(self, board: Board, acted: bool) -> None:
         """After a decision: until when the next ones would do nothing, if it did nothing."""
@@ -239,8 +246,7 @@ class Ground:
         self._compact()
         self._snapshot = None
         facts = self._read()
-        sums = count_sums(facts, tree, find_window(state.now, policy))
-        self.ledgers = Ledgers(state, policy, tree, facts, sums)
+        self.ledgers = Ledgers(state, policy, tree, facts)
         self._bans = list_bans(state.takers.to_record(), policy)
         self.waiting = Charges(len(tree.leaf_of))
         for row in (state.pending.row_of or {}).values():

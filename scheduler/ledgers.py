@@ -9,14 +9,13 @@ moves the sums (`meters.py`).
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from scheduler.balance import Tree
 from scheduler.charges import Charges
-from scheduler.facts import Facts
-from scheduler.meters import Meters
+from scheduler.facts import GONE, Facts
+from scheduler.meters import Key, Meters, Path
 from scheduler.sums import Sums, list_paths
 from scheduler.types import NEVER, Policy, Standing
 
@@ -29,22 +28,46 @@ CHARGED, FREE = 0, 1
 """The two ledgers: time that is charged, and unallocated time."""
 
 
-@dataclass(slots=True)
 class Claim:
     """What one attempt counts for, as of its last change."""
 
-    project: int
-    author: int
-    gpus: int
-    nodes: tuple[int, ...]  # its path, the root included
-    allocated: bool
-    unallocated: bool
-    meter: int  # 0: its open segment is charged, 1: it is unallocated, NEVER: none
-    owes: int  # the ledger to which its unserved minimum runtime belongs, or NEVER
-    contract_seconds: int
-    running_at: int
-    hosts: tuple[int, ...]
-    serving: bool = False  # its minimum runtime runs down now
+    __slots__ = (
+        "allocated",
+        "contract_seconds",
+        "gpus",
+        "key",
+        "meter",
+        "nodes",
+        "owes",
+        "running_at",
+        "serving",
+        "unallocated",
+    )
+
+    def __init__(self, key: Key, nodes: Path, gpus: int, contract_seconds: int) -> None:
+        self.key = key  # its project and author
+        self.nodes = nodes  # its path, the root included
+        self.gpus = gpus
+        self.contract_seconds = contract_seconds
+        self.allocated = False
+        self.unallocated = False
+        self.meter = NEVER  # the ledger into which its open segment flows, or NEVER
+        self.owes = NEVER  # the ledger to which its unserved minimum runtime belongs, or NEVER
+        self.running_at = NEVER
+        self.serving = False  # its minimum runtime runs down now
+
+    def become(self, standing: int, started: bool, running_at: int) -> None:
+        """Its standing is that now, and whether a segment of it is open."""
+        self.allocated = standing in (PROTECTED, FUNDED)
+        self.unallocated = standing == UNALLOCATED
+        ledger = CHARGED if self.allocated else FREE if self.unallocated else NEVER
+        self.meter = ledger if started else NEVER
+        self.owes = NEVER if standing == FUNDED else ledger
+        self.running_at = running_at
+
+    def ends_at(self) -> int:
+        """When it will have served its minimum runtime; NEVER: it doesn't run yet."""
+        return NEVER if self.running_at == NEVER else self.running_at + self.contract_seconds
 
     def unserved(self, now: int) -> int:
         """GPU-seconds of its minimum runtime that are still to come."""
@@ -55,10 +78,10 @@ class Claim:
 class Ledgers:
     """The sums of a kept state, as of its latest event or decision."""
 
-    def __init__(self, state: State, policy: Policy, tree: Tree, facts: Facts, sums: Sums) -> None:
+    def __init__(self, state: State, policy: Policy, tree: Tree, facts: Facts) -> None:
         self.state, self.tree = state, tree
         self.paths = [(tree.root, *path) for path in tree.path_of]
-        self.allocated, self.unallocated_gpus = sums.allocated, sums.unallocated_gpus
+        self.allocated, self.unallocated_gpus = [0] * len(tree.parent), [0] * len(tree.leaf_of)
         self.express = [0] * len(tree.parent)
         self.express_out: deque[tuple[int, tuple[int, ...], int]] = deque()  # (decided at, nodes, GPU-seconds)
         self.meters = (
@@ -82,41 +105,66 @@ class Ledgers:
             author_usage=self.meters[CHARGED],
         )
 
-    def turn(self, number: int, new: Claim | None) -> Claim | None:
-        """The attempt's claim is another one now, or none; returns the old one."""
-        old = self.claims.pop(number, None)
-        if new is not None:
-            self.claims[number] = new
-        self._remeter(old, new)
-        self._reserve(old, new, number)
-        for claim, sign in ((old, -1), (new, 1)):
-            if claim is not None:
-                self._count_gpus(claim, sign)
-        if old is not None and old.unallocated:
-            self.unallocated.remove(old.project, old.gpus * old.contract_seconds, number)
-        if new is not None and new.unallocated:
-            self.unallocated.add(new.project, new.gpus * new.contract_seconds, number)
-        return old
+    def turn(self, number: int, row: int) -> None:
+        """Something about the attempt in that row has changed, now."""
+        claim = self.claims.get(number)
+        if claim is None:
+            claim = self.claims[number] = self._make_claim(row)
+        self._turn(number, claim, row, self.state.now)
 
-    def make_claim(self, row: int) -> Claim:
-        """What the attempt in that row counts for."""
+    def leave(self, number: int) -> None:
+        """The attempt is over: it counts for nothing any longer."""
+        self._become(number, self.claims.pop(number), GONE, False, NEVER, self.state.now)
+
+    def _make_claim(self, row: int) -> Claim:
+        """Of the attempt in that row, before it counts for anything."""
         columns = self.state.attempts.columns
-        standing, started = columns["standing"].item(row), columns["segment_at"].item(row) != NEVER
-        allocated, unallocated = standing in (PROTECTED, FUNDED), standing == UNALLOCATED
         project = columns["project"].item(row)
-        return Claim(
-            project=project,
-            author=columns["author"].item(row),
-            gpus=columns["replicas"].item(row) * columns["gpus_per_replica"].item(row),
-            nodes=self.paths[project],
-            allocated=allocated,
-            unallocated=unallocated,
-            meter=NEVER if not started else CHARGED if allocated else FREE if unallocated else NEVER,
-            owes=CHARGED if standing == PROTECTED else FREE if unallocated else NEVER,
-            contract_seconds=columns["contract_seconds"].item(row),
-            running_at=columns["running_at"].item(row),
-            hosts=tuple(self.state.places[columns["id"].item(row)]),
-        )
+        gpus = columns["replicas"].item(row) * columns["gpus_per_replica"].item(row)
+        key = project, columns["author"].item(row)
+        return Claim(key, self.paths[project], gpus, columns["contract_seconds"].item(row))
+
+    def _turn(self, number: int, claim: Claim, row: int, since: int) -> None:
+        columns = self.state.attempts.columns
+        standing, running_at = columns["standing"].item(row), columns["running_at"].item(row)
+        self._become(number, claim, standing, columns["segment_at"].item(row) != NEVER, running_at, since)
+
+    def _become(self, number: int, claim: Claim, standing: int, started: bool, running_at: int, since: int) -> None:
+        """Take out what the claim counted for, put in what it counts for now; a new segment counts since then."""
+        now, meter, allocated, unallocated = self.state.now, claim.meter, claim.allocated, claim.unallocated
+        rates, levels = [0, 0], [0, 0]  # by ledger: how much more it counts for, GPUs and GPU-seconds
+        _weigh(claim, -1, now, rates, levels)
+        known = claim.serving and claim.running_at == running_at
+        claim.become(standing, started, running_at)
+        claim.serving = claim.owes != NEVER and claim.ends_at() > now
+        if claim.serving and not known:
+            heappush(self._ends, (claim.ends_at(), number))
+        _weigh(claim, 1, now, rates, levels)
+        if claim.meter != meter:
+            if meter != NEVER:
+                self.meters[meter].leave(claim.nodes, claim.key, -claim.gpus, now)
+            if claim.meter != NEVER:
+                levels[claim.meter] += claim.gpus * (now - since)
+                self.meters[claim.meter].leave(claim.nodes, claim.key, claim.gpus, since)
+        for ledger, gpus, gpu_seconds in zip(self.meters, rates, levels, strict=True):
+            if gpus or gpu_seconds:
+                ledger.change(claim.nodes, claim.key, gpus, gpu_seconds)
+        if claim.allocated != allocated:
+            self._allocate(claim)
+        if claim.unallocated != unallocated:
+            self._count_unallocated(number, claim)
+
+    def _allocate(self, claim: Claim) -> None:
+        """Its GPUs are allocated from now on, or no longer."""
+        for node in claim.nodes[1:]:
+            self.allocated[node] += claim.gpus if claim.allocated else -claim.gpus
+
+    def _count_unallocated(self, number: int, claim: Claim) -> None:
+        """It is unallocated from now on, or no longer."""
+        project, gpus = claim.key[0], claim.gpus
+        self.unallocated_gpus[project] += gpus if claim.unallocated else -gpus
+        tell = self.unallocated.add if claim.unallocated else self.unallocated.remove
+        tell(project, gpus * claim.contract_seconds, number)
 
     def advance(self) -> None:
         """Time has passed."""
@@ -128,9 +176,9 @@ class Ledgers:
         while self._ends and self._ends[0][0] <= now:
             end, number = heappop(self._ends)
             claim = self.claims.get(number)
-            if claim is not None and claim.serving and claim.running_at + claim.contract_seconds == end:
+            if claim is not None and claim.serving and claim.ends_at() == end:
                 claim.serving = False
-                self.meters[claim.owes].turn(claim.nodes, (claim.project, claim.author), claim.gpus, end)
+                self.meters[claim.owes].turn(claim.nodes, claim.key, claim.gpus, end)
         since = now - self.meters[0].window_seconds
         while self.express_out and self.express_out[0][0] < since:
             _, nodes, gpu_seconds = self.express_out.popleft()
@@ -142,43 +190,6 @@ class Ledgers:
         self.express_out.append((at, nodes, gpu_seconds))
         for node in nodes:
             self.express[node] += gpu_seconds
-
-    def _remeter(self, old: Claim | None, new: Claim | None) -> None:
-        """The open segment: nothing to do where it goes on in the same ledger."""
-        before, after = (NEVER if claim is None else claim.meter for claim in (old, new))
-        if before == after:
-            return
-        if old is not None and before != NEVER:
-            self.meters[before].close(old.nodes, (old.project, old.author), old.gpus)
-        if new is not None and after != NEVER:
-            self.meters[after].open(new.nodes, (new.project, new.author), new.gpus, self.state.now)
-
-    def _reserve(self, old: Claim | None, new: Claim | None, number: int) -> None:
-        """Unserved minimum runtimes."""
-        now = self.state.now
-        if old is not None and old.owes != NEVER:
-            ledger, key = self.meters[old.owes], (old.project, old.author)
-            ledger.add(old.nodes, key, -old.unserved(now))
-            if old.serving:
-                ledger.turn(old.nodes, key, old.gpus, now)
-        if new is not None and new.owes != NEVER:
-            self.meters[new.owes].add(new.nodes, (new.project, new.author), new.unserved(now))
-            self._serve(number, new)
-
-    def _serve(self, number: int, claim: Claim) -> None:
-        """What runs serves its minimum runtime, second by second, until its end."""
-        end = claim.running_at + claim.contract_seconds
-        if claim.running_at != NEVER and end > self.state.now:
-            claim.serving = True
-            self.meters[claim.owes].turn(claim.nodes, (claim.project, claim.author), -claim.gpus, self.state.now)
-            heappush(self._ends, (end, number))
-
-    def _count_gpus(self, claim: Claim, sign: int) -> None:
-        if claim.allocated:
-            for node in claim.nodes[1:]:
-                self.allocated[node] += sign * claim.gpus
-        if claim.unallocated:
-            self.unallocated_gpus[claim.project] += sign * claim.gpus
 
     def _count_segments(self, facts: Facts, since: int) -> None:
         """The two ledgers, first without and then with what is unserved, and their rates."""
@@ -192,18 +203,13 @@ class Ledgers:
                 if last > first:
                     whole = state.paths[number]
                     key = (index.get(whole[-1], NEVER) if whole else NEVER, author)
-                    ledger.add(paths[number], key, gpus * (last - first))
+                    ledger.change(paths[number], key, 0, gpus * (last - first))
                     ledger.leave(paths[number], key, gpus, first)
                     ledger.leave(paths[number], key, -gpus, last)
             ledger.flow()
         for number, row in (state.attempts.row_of or {}).items():
-            claim = self.claims[number] = self.make_claim(row)
-            if claim.meter != NEVER:
-                at = min(max(int(facts.attempts.segment_at[row]), since), state.now)
-                self.meters[claim.meter].open(claim.nodes, (claim.project, claim.author), claim.gpus, at)
-            self._reserve(None, claim, number)
-            if claim.unallocated:
-                self.unallocated.add(claim.project, claim.gpus * claim.contract_seconds, number)
+            claim = self.claims[number] = self._make_claim(row)
+            self._turn(number, claim, row, min(max(int(facts.attempts.segment_at[row]), since), state.now))
         for ledger in self.meters:
             ledger.flow()
 
@@ -212,3 +218,13 @@ class Ledgers:
         columns = (starts["decided_at"], starts["path"], starts["gpu_seconds"])
         for at, path, amount in sorted(zip(*(column.tolist() for column in columns), strict=True)):
             self.add_express(at, paths[path], amount)
+
+
+def _weigh(claim: Claim, sign: int, now: int, rates: list[int], levels: list[int]) -> None:
+    """Add what a claim counts for to the rates and levels of the ledgers, or take it out."""
+    if claim.meter != NEVER:
+        rates[claim.meter] += sign * claim.gpus
+    if claim.owes != NEVER:
+        levels[claim.owes] += sign * claim.unserved(now)
+        if claim.serving:
+            rates[claim.owes] -= sign * claim.gpus

@@ -87,36 +87,21 @@ class Meters:
 
     def turn(self, path: Path, key: Key, gpus: int, at: int) -> None:
         """From `at` on, not after now, so many GPUs more are counted each second."""
-        more = gpus * (self.now - at)
-        for node in path:
-            self.rate[node] += gpus
-            self.level[node] += more
-        self._turn_author(key, gpus, more)
+        self.change(path, key, gpus, gpus * (self.now - at))
 
-    def add(self, path: Path, key: Key, gpu_seconds: int) -> None:
-        """So many GPU-seconds more."""
+    def change(self, path: Path, key: Key, gpus: int, gpu_seconds: int) -> None:
+        """So many GPUs more each second from now on, and so many GPU-seconds more at once."""
+        rate, level = self.rate, self.level
         for node in path:
-            self.level[node] += gpu_seconds
-        self._turn_author(key, 0, gpu_seconds)
-
-    def _turn_author(self, key: Key, gpus: int, more: int) -> None:
+            rate[node] += gpus
+            level[node] += gpu_seconds
         known = self.authors.get(key)
         if known is None:
-            self.authors[key] = [more, gpus, self.now]
+            self.authors[key] = [gpu_seconds, gpus, self.now]
             return
-        known[0] += known[1] * (self.now - known[2]) + more
+        known[0] += known[1] * (self.now - known[2]) + gpu_seconds
         known[1] += gpus
         known[2] = self.now
-
-    def open(self, path: Path, key: Key, gpus: int, at: int) -> None:
-        """A segment starts at `at`, not after now: it flows in now, and out a window later."""
-        self.turn(path, key, gpus, at)
-        self.leave(path, key, gpus, at)
-
-    def close(self, path: Path, key: Key, gpus: int) -> None:
-        """An open segment ends now."""
-        self.turn(path, key, -gpus, self.now)
-        self.leave(path, key, -gpus, self.now)
 
     def leave(self, path: Path, key: Key, gpus: int, at: int) -> None:
         """What began to count at `at` stops to a window later; sums that are given already hold it till then."""

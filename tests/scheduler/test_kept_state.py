@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import events, invariants
+from scheduler.board import find_window
 from scheduler.charges import Charge
 from scheduler.decide import decide
+from scheduler.facts import read_facts
 from scheduler.state import State
+from scheduler.sums import count_sums
 from scheduler.types import Attempts, BoolArray, IntArray, Pending, Reserve, Standing
 from tests.scheduler.driver import (
     Lab,
@@ -65,6 +68,7 @@ class Twins:
         assert short.actions == right.actions
         assert decide(self.kept, self.world.policy) == right
         self.count_charges()
+        self.count_sums()
         if not right.actions:
             self.rest()
 
@@ -80,6 +84,21 @@ class Twins:
         assert ground.ledgers.unallocated.by_project == list_charges(
             projects, attempts, attempts.contract_seconds, idle
         )
+
+    def count_sums(self) -> None:
+        """What is counted from change to change is what the segments and attempts say."""
+        ground, snapshot = self.kept.ground, self.kept.to_snapshot()
+        assert ground is not None and ground.tree is not None
+        if not ground._keeps:
+            return
+        facts = read_facts(snapshot, self.world.policy)
+        counted = count_sums(facts, ground.tree, find_window(snapshot.now, self.world.policy))
+        kept = ground.ledgers.sums()
+        for name in ("usage", "unallocated_usage", "allocated", "unallocated_gpus", "express"):
+            assert getattr(kept, name) == getattr(counted, name)
+        assert isinstance(counted.author_usage, dict)
+        for key, used in counted.author_usage.items():
+            assert kept.author_usage.get(key, 0) == used
 
     def rest(self) -> None:
         """Where the kept state says that nothing can change before some moment, nothing does."""
