@@ -126,10 +126,10 @@ def run(state: State, attempt: int) -> None:
     _turn(state, row)
 
 
-def checkpoint(state: State, attempt: int) -> None:
-    """The attempt reports that it saved its progress, now."""
+def checkpoint(state: State, attempt: int, at: int | None = None) -> None:
+    """The attempt reports that it saved its progress, now or at a moment before."""
     row = state.attempts.find("id", attempt)
-    state.attempts.columns["last_checkpoint_at"][row] = state.now
+    state.attempts.columns["last_checkpoint_at"][row] = state.now if at is None else at
     if state.ground is not None:
         state.ground.saved(row)
 

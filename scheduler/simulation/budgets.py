@@ -142,7 +142,7 @@ class Budgets:
         self.steps = sorted({int(at) for at in loop.setup.shares.at if at > 0})
         self.level_from = 0  # from when on shares and capacity have been the same in the whole window
         self.decided_at = 0
-        self.lapse_bound = 0
+        self.lapses_at: int | None = None  # as of the latest decision, once somebody has asked
         self.checked = 0
 
     # ------------------------------------------------ events
@@ -179,10 +179,9 @@ class Budgets:
         if follower is not None:
             self._show(follower)
 
-    def checkpoint(self, attempt: Attempt) -> None:
-        """Its progress is saved."""
-        self._tell()
-        events.checkpoint(self.state, attempt.number)
+    def checkpoint(self, attempt: Attempt, at: int) -> None:
+        """Its progress was saved at that moment."""
+        events.checkpoint(self.state, attempt.number, at + EPOCH)
 
     def change_host(self, host: int, kind: HostChange) -> None:
         """A host fails, drains or is back."""
@@ -218,7 +217,7 @@ class Budgets:
         if self.steps and (passed := [at for at in self.steps if at <= now]):
             self.level_from = max(self.level_from, passed[-1] + self.policy.lookback_seconds)
         first = self.state.next_attempt
-        self.lapse_bound = self.state.find_lapse_bound()
+        self.lapses_at = None
         events.apply(self.state, decision, runs_at_once=True)
         self._learn(decision, first)
 
@@ -235,7 +234,13 @@ class Budgets:
         if loop.holding or self.drained or self.returnable or loop.now < self.level_from:
             return max(rest, 0)
         step = next((at for at in self.steps if at > self.decided_at), FOREVER)
-        return max(rest, min(self.decided_at + self.lapse_bound, step))
+        return max(rest, min(self._find_lapse(), step))
+
+    def _find_lapse(self) -> int:
+        """The moment before which no project reaches balance 0, if nothing starts."""
+        if self.lapses_at is None:
+            self.lapses_at = self.state.now - EPOCH + self.state.find_lapse_bound()
+        return self.lapses_at
 
     def _learn(self, decision: Decision, next_attempt: int) -> None:
         loop = self.loop

@@ -15,7 +15,7 @@ from scheduler.simulation.setup import HostChange, HostEvent, Setup
 from scheduler.simulation.work import HELD, Attempt, Work
 from scheduler.types import NEVER, Standing
 
-FINISH, KILL, CHECKPOINT, HOST = range(4)
+FINISH, KILL, HOST = range(3)
 """What comes first at one moment."""
 
 
@@ -30,6 +30,7 @@ class Life:
         self.now = 0
         self.events: list[tuple[int, int, int, Attempt | HostEvent]] = []
         self.count = 0
+        self.saves: list[tuple[int, int, Attempt]] = []  # when an attempt saves its progress next, and its number
         self.attempts: dict[int, Attempt] = {}
         self.holding: dict[int, Attempt] = {}
         self.waiting: dict[int, Work] = {}
@@ -169,7 +170,17 @@ class Life:
         served = attempt.work.min_runtime if attempt.standing == Standing.PROTECTED else 0
         first = attempt.began_at + max(served // interval, 1) * interval
         if first < attempt.began_at + attempt.overhead + attempt.work.remaining:
-            self.push(first, CHECKPOINT, attempt)
+            heapq.heappush(self.saves, (first, attempt.number, attempt))
+
+    def tell_saves(self) -> None:
+        """Before a pass: who has saved its progress since the last one. It sways who is taken, not who can start."""
+        while self.saves and self.saves[0][0] <= self.now:
+            at, number, attempt = heapq.heappop(self.saves)
+            if not attempt.over:
+                interval = attempt.work.checkpoint_interval
+                last = at + (self.now - at) // interval * interval
+                self.decider.checkpoint(attempt, last)
+                heapq.heappush(self.saves, (last + interval, number, attempt))
 
     def signal(self, attempt: Attempt, grace_seconds: int) -> None:
         """It is told to stop."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from scheduler.policy import DAY
 from scheduler.simulation.hosts import HostTable
-from scheduler.simulation.life import CHECKPOINT, FINISH, Life
+from scheduler.simulation.life import FINISH, Life
 from scheduler.simulation.parts import FOREVER, Source
 from scheduler.simulation.setup import HostEvent, Setup
 from scheduler.simulation.work import Attempt
@@ -110,6 +110,7 @@ class Loop(Life):
     def _pass(self, at: int) -> None:
         self.grid_passes += at % self.setup.pass_interval_seconds == 0
         self.decisions += 1
+        self.tell_saves()
         self.decider.decide(at)
         self._last_pass = at
         self.unusable = self.hosts.free - self.held if self.waiting else 0
@@ -133,10 +134,6 @@ class Loop(Life):
             return True
         if what.over:
             return False
-        if rank == CHECKPOINT:
-            self.decider.checkpoint(what)
-            self.push(self.now + what.work.checkpoint_interval, CHECKPOINT, what)
-            return False  # it sways which victims are taken, not whether anything can start
         if rank == FINISH:
             self.finish(what)
         else:

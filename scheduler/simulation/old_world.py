@@ -73,7 +73,7 @@ class OldWorld:
         else:
             del self.keeps[attempt.work.id]
 
-    def checkpoint(self, attempt: Attempt) -> None:
+    def checkpoint(self, attempt: Attempt, at: int) -> None:
         """Whom it takes does not depend on it."""
 
     def change_host(self, host: int, kind: HostChange) -> None:

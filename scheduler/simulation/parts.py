@@ -45,8 +45,8 @@ class Decider(Protocol):
     def end(self, attempt: Attempt, requeue: bool) -> None:
         """It occupies nothing any more; `requeue`: its workload waits again."""
 
-    def checkpoint(self, attempt: Attempt) -> None:
-        """It has saved its progress, now."""
+    def checkpoint(self, attempt: Attempt, at: int) -> None:
+        """It saved its progress at that moment, not after now."""
 
     def change_host(self, host: int, kind: HostChange) -> None:
         """A host fails, drains or is back."""

@@ -39,7 +39,7 @@ class Queue:
         if requeue:
             self.submit(attempt.work)
 
-    def checkpoint(self, attempt: Attempt) -> None:
+    def checkpoint(self, attempt: Attempt, at: int) -> None:
         """Nobody is ever taken: it doesn't matter."""
 
     def change_host(self, host: int, kind: HostChange) -> None:
