@@ -39,8 +39,9 @@ class Funds:
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
     weights: list[int] = field(default_factory=list)  # what the order of siblings was prepared from
-    _compared_at: int = -1  # the version for which the next two are known
+    _compared_at: int = -1  # the version for which the next three are known
     _highest: dict[int, float] = field(default_factory=dict)  # by parent: see _find_highest
+    _any_never: dict[int, bool] = field(default_factory=dict)  # by parent: some of its children are never funded
     _least_vain: dict[int, int] = field(default_factory=dict)  # by node: the least charge at which it led nobody
 
     def set_limits(self, now: int, policy: Policy) -> None:
@@ -184,12 +185,21 @@ class Funds:
         """Those of these siblings that the node leads; only ratios too near to tell apart are compared exactly."""
         if self.never[node]:
             return []
+        if self._compared_at != self.version:
+            self._compare_anew()
+        vain = self._least_vain.get(node)
+        if vain is not None and charge >= vain:
+            return self._list_never(node, others)
         least = self._near(node, self.usage[node] + charge) + margin_ppm / PPM
         slack, ratio = NEAR * (2 * least + 1), self.ratio
         low, high = least - slack, least + slack
         if self._find_highest(self.tree.parent[node]) < low:
-            self._ask_in_vain(node, charge)
-            return [other for other in others if self.never[other] and other != node]
+            # Nor would it lead any of them if charged for more: only the least charge counts as asked.
+            if vain is not None:
+                self.asked.discard((node, vain))
+            self.asked.add((node, charge))
+            self._least_vain[node] = charge
+            return self._list_never(node, others)
         self.asked.add((node, charge))
         return [
             other
@@ -199,25 +209,27 @@ class Funds:
             and (ratio[other] > high or self.leads(node, charge, other, margin_ppm))
         ]
 
+    def _compare_anew(self) -> None:
+        """Balances have changed."""
+        self._compared_at = self.version
+        self._highest.clear()
+        self._least_vain.clear()
+
     def _find_highest(self, parent: int) -> float:
         """The highest ratio of the node's children, but for those that are never funded."""
-        if self._compared_at != self.version:
-            self._compared_at = self.version
-            self._highest.clear()
-            self._least_vain.clear()
         highest = self._highest.get(parent)
         if highest is None:
-            ratios = [self.ratio[child] for child in self.tree.children[parent] if not self.never[child]]
+            ratio, children = self.ratio, self.tree.children[parent]
+            ratios = [ratio[child] for child in children if not self.never[child]]
             highest = self._highest[parent] = max(ratios, default=0.0)
+            self._any_never[parent] = len(ratios) < len(children)
         return highest
 
-    def _ask_in_vain(self, node: int, charge: int) -> None:
-        """It leads nobody, nor would it if charged for more: only the least charge counts as asked."""
-        least = self._least_vain.get(node)
-        if least is None or charge < least:
-            self.asked.discard((node, least or 0))
-            self.asked.add((node, charge))
-            self._least_vain[node] = charge
+    def _list_never(self, node: int, others: Sequence[int]) -> list[int]:
+        """Whom even a node leads that leads nobody who is ever funded."""
+        if not self._any_never[self.tree.parent[node]]:
+            return []
+        return [other for other in others if self.never[other] and other != node]
 
     def _near(self, node: int, used: int) -> float:
         top, bottom = self.quotas[node]
