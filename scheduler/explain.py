@@ -12,70 +12,70 @@ from scheduler.sentences import words as words
 from scheduler.sentences import words_unnamed as words_unnamed
 from scheduler.types import NEVER, Code, Reason, reason
 
+Numbers = tuple[tuple[str, int], ...]
+
 
 def _name_project(board: Board, project: int) -> int:
-    return int(board.facts.snapshot.projects.id[project])
+    return board.facts.snapshot.projects.id.item(project)
 
 
-def _tell_balance(board: Board, project: int, name: str = "balance_ppm") -> dict[str, int]:
+def _tell_balance(board: Board, project: int, name: str = "balance_ppm") -> Numbers:
     """The lowest balance on the project's path, which decides; nothing if there is no budget."""
-    balances = [board.funds.balance_ppm(node) for node in board.path(project)]
-    known = [balance for balance in balances if balance is not None]
-    return {name: min(known)} if known and len(known) == len(balances) else {}
+    balances = []
+    for node in board.path(project):
+        balance = board.funds.balance_ppm(node)
+        if balance is None:
+            return ()
+        balances.append(balance)
+    return ((name, min(balances)),) if balances else ()
 
 
 def why_start(board: Board, items: Items, item: int, code: Code) -> Reason:
     """Funded, express or reserved, at which balance."""
     project = items.project[item]
-    return reason(
-        code,
-        project=_name_project(board, project),
-        gpus=items.gpus[item],
-        min_runtime_seconds=items.contract_seconds[item],
-        **_tell_balance(board, project),
+    numbers = (
+        ("project", _name_project(board, project)),
+        ("gpus", items.gpus[item]),
+        ("min_runtime_seconds", items.contract_seconds[item]),
     )
+    return Reason(code, numbers + _tell_balance(board, project))
 
 
 def why_unallocated(board: Board, items: Items, item: int) -> Reason:
     """Free of charge: by its own wish, or because its budget does not carry it."""
-    project = items.project[item]
-    numbers = {"project": _name_project(board, project), "gpus": items.gpus[item]}
-    if items.contract_seconds[item] == 0:
-        return reason(Code.ZERO_MIN_RUNTIME, **numbers)
-    contract, ends_at = items.contract_seconds[item], board.ends_at(items.contract_seconds[item])
-    if board.funds.can_fund(board.path(project), items.gpus[item], contract * items.gpus[item], ends_at):
-        return reason(Code.UNRESERVED_START, **numbers)
-    return reason(Code.UNFUNDED_START, **numbers, **_tell_balance(board, project))
+    project, gpus, contract = items.project[item], items.gpus[item], items.contract_seconds[item]
+    numbers = ("project", _name_project(board, project)), ("gpus", gpus)
+    if contract == 0:
+        return Reason(Code.ZERO_MIN_RUNTIME, numbers)
+    if board.funds.can_fund(board.path(project), gpus, contract * gpus, board.ends_at(contract)):
+        return Reason(Code.UNRESERVED_START, numbers)
+    return Reason(Code.UNFUNDED_START, numbers + _tell_balance(board, project))
 
 
 def why_taken(board: Board, items: Items, item: int, attempt: int) -> Reason:
     """Who takes, by which licence, both balances, and what the victim had run and loses."""
-    attempts, project = board.facts.attempts, int(board.facts.attempts.project[attempt])
-    running_at, victim = int(attempts.running_at[attempt]), board.pool.victims[attempt]
+    attempts, victim, taker = board.facts.attempts, board.pool.victims[attempt], items.project[item]
+    running_at = attempts.running_at.item(attempt)
     code = Code.TAKEN
     if victim.funded:
-        code = Code.TAKEN_LOWER_PRIORITY if project == items.project[item] else Code.TAKEN_LESS_DESERVING
-    return reason(
-        code,
-        taker_workload=items.workload[item],
-        taker_project=_name_project(board, items.project[item]),
-        **_tell_balance(board, items.project[item], "taker_balance_ppm"),
-        project=_name_project(board, project),
-        **_tell_balance(board, project),
-        ran_seconds=max(board.now - running_at, 0) if running_at != NEVER else 0,
-        min_runtime_seconds=int(attempts.contract_seconds[attempt]),
-        lost_gpu_seconds=victim.lost_gpu_seconds,
+        code = Code.TAKEN_LOWER_PRIORITY if victim.project == taker else Code.TAKEN_LESS_DESERVING
+    numbers = (
+        ("taker_workload", items.workload[item]),
+        ("taker_project", _name_project(board, taker)),
+        *_tell_balance(board, taker, "taker_balance_ppm"),
+        ("project", _name_project(board, victim.project)),
+        *_tell_balance(board, victim.project),
+        ("ran_seconds", max(board.now - running_at, 0) if running_at != NEVER else 0),
+        ("min_runtime_seconds", attempts.contract_seconds.item(attempt)),
+        ("lost_gpu_seconds", victim.lost_gpu_seconds),
     )
+    return Reason(code, numbers)
 
 
 def why_return(board: Board, project: int, left_seconds: int) -> Reason:
     """The budget carries it again."""
-    return reason(
-        Code.RECOVERED,
-        project=_name_project(board, project),
-        left_seconds=left_seconds,
-        **_tell_balance(board, project),
-    )
+    numbers = ("project", _name_project(board, project)), ("left_seconds", left_seconds)
+    return Reason(Code.RECOVERED, numbers + _tell_balance(board, project))
 
 
 def why_makes_room(board: Board, attempt: int, workload: int) -> Reason:
@@ -90,5 +90,5 @@ def why_lapse(board: Board, project: int) -> Reason:
     spent = [node for node in board.path(project) if funds.usage[node] > funds.positive_limit[node]]
     node = spent[0]
     balance = funds.balance_ppm(node)
-    who = {"project": _name_project(board, board.tree.project_of[node])}
-    return reason(Code.BALANCE_SPENT, **who, **({} if balance is None else {"balance_ppm": balance}))
+    told = () if balance is None else (("balance_ppm", balance),)
+    return Reason(Code.BALANCE_SPENT, (("project", _name_project(board, board.tree.project_of[node])), *told))

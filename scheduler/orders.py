@@ -1,4 +1,8 @@
-"""What a decision says: actions, waits and balances. Units and words as in `types`."""
+"""What a decision says: actions, waits and balances. Units and words as in `types`.
+
+Nobody changes an action. It isn't frozen for all that: to make one would be five times as dear, and a
+simulation makes some hundred thousand.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from scheduler.reasons import Reason
 from scheduler.standing import Standing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Quarantine:
     """A host did not free the GPUs of a stopped attempt in time (R11): it is unhealthy."""
 
@@ -19,7 +23,7 @@ class Quarantine:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class GiveUp:
     """An attempt that never ran ends.
 
@@ -33,7 +37,7 @@ class GiveUp:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Begin:
     """All GPUs of a held attempt are free: assign them; its segments start now (R3, R10)."""
 
@@ -41,7 +45,7 @@ class Begin:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Mature:
     """protected -> funded, at the exact end of the contract, which may lie before now (R4)."""
 
@@ -50,7 +54,7 @@ class Mature:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Lapse:
     """funded -> unallocated, lapsed, now: a project on its path is at balance 0 or less (R6)."""
 
@@ -58,7 +62,7 @@ class Lapse:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Return:
     """unallocated -> protected for the rest of its minimum runtime, or funded, now (R6)."""
 
@@ -67,7 +71,7 @@ class Return:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Preempt:
     """Signal the attempt to stop, now; kill after the grace time. It frees GPUs for `taker`.
 
@@ -80,7 +84,7 @@ class Preempt:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Start:
     """A new attempt. Without victims it is assigned now; with victims it is held (R10)."""
 
@@ -92,7 +96,7 @@ class Start:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Reserve:
     """A reservation for a pending workload: keep it with the hosts, the time and the licence (R12)."""
 
@@ -103,7 +107,7 @@ class Reserve:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Release:
     """The reservation of a workload is over before its start: it lost a host (R12)."""
 
@@ -111,7 +115,7 @@ class Release:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Shift:
     """Express starts on its hosts move a reservation's time to `at`, once (R7)."""
 
@@ -120,7 +124,7 @@ class Shift:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Drain:
     """An attempt leaves a host that empties (R15): signal it now, kill it after the grace time.
 

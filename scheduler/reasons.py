@@ -48,7 +48,7 @@ class Code(StrEnum):
     NO_SCHEDULABLE_HOST = "no_schedulable_host"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # nobody changes one, see `orders.py`
 class Reason:
     """A code and its numbers. Names end in their unit or say what id they are."""
 
@@ -62,4 +62,4 @@ class Reason:
 
 def reason(code: Code, **numbers: int) -> Reason:
     """A reason whose numbers stand in the order given, as plain ints."""
-    return Reason(code, tuple((name, int(value)) for name, value in numbers.items()))
+    return Reason(code, tuple([(name, int(value)) for name, value in numbers.items()]))
