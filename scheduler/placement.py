@@ -42,6 +42,7 @@ class Floor:
     def __init__(self, gpus: Sequence[int], block: Sequence[int], schedulable: Sequence[bool]) -> None:
         self.gpus = list(gpus)
         self.block = list(block)
+        self.blocks = np.array(self.block, dtype=np.int64)
         self.schedulable = list(schedulable)
         self.free = [size if open_ else 0 for size, open_ in zip(self.gpus, self.schedulable, strict=True)]
         self.kept = [0] * len(self.gpus)  # GPUs of allocated work, held for included
@@ -162,8 +163,10 @@ class Floor:
         rank = [0, 0, 0, 0]
         for order, kind in enumerate(kinds):
             rank[kind] = order
-        ranks = np.array([rank[self.kind(host)] for host in range(len(self.free))], dtype=np.int64)
-        return spread_gang(slots, np.array(self.block, dtype=np.int64), ranks, replicas)
+        ranks = np.zeros(len(slots), dtype=np.int64)
+        for host in np.flatnonzero(slots).tolist():
+            ranks[host] = rank[self.kind(host)]
+        return spread_gang(slots, self.blocks, ranks, replicas)
 
 
 def spread_gang(slots: IntArray, block: IntArray, rank: IntArray, replicas: int) -> Placement:

@@ -69,7 +69,7 @@ class Tables:
         self.on_host: dict[int, set[int]] = {}  # unallocated attempts
         self.funded_on_host: dict[int, set[int]] = {}
         self._least: dict[int, tuple[int, int]] = {}  # by host: (least cost of a victim there, of one of its GPUs)
-        self._newest: list[tuple[int, int] | None] = [None] * len(self.floor.gpus)  # by host, see rate
+        self._measures: list[tuple[int, int, int] | None] = [None] * len(self.floor.gpus)  # by host, see _measure
         self._solved: dict[tuple[int, tuple[int, ...]], list[Row]] = {}
         self._heaps: dict[int, list[Offer]] = {}  # by GPUs asked
         self._read: dict[int, int] = {}  # by heap: so much of the log is known to it
@@ -119,7 +119,7 @@ class Tables:
 
     def touch(self, host: int) -> None:
         """Free GPUs or victims of the host changed."""
-        self._newest[host] = None
+        self._measures[host] = None
         self._least.pop(host, None)
         self.changes += 1
         self._turns[host] += 1
@@ -180,30 +180,39 @@ class Tables:
 
     def _offer(self, host: int, gpus: int) -> Offer:
         need = gpus - self.floor.free[host]
-        bound = need * self.rate(host) if need > 0 else 0
-        return bound, self.room(host), host, False, self._turns[host], self.pool.clock.now
+        bound, exact = self._bound(host, need) if need > 0 else (0, False)
+        return bound, self.room(host), host, exact, self._turns[host], self.pool.clock.now
+
+    def _bound(self, host: int, need: int) -> tuple[int, bool]:
+        """So many GPUs of unallocated work there don't cost less; and whether they cost just that."""
+        there = self.on_host[host]
+        if len(there) == 1:  # it has to go, however many are asked
+            return self.pool.victims[next(iter(there))].cost, True
+        times, least, since = self._measures[host] or self._measure(host)
+        return self.pool.clock.count_lost(max(need * times, least), since) * MANY, False
 
     def rate(self, host: int) -> int:
-        """No GPU of unallocated work there costs less: what the one that saved last loses, were it all of its gang.
+        """No GPU of unallocated work there costs less, however many are asked."""
+        times, _, since = self._measures[host] or self._measure(host)
+        return self.pool.clock.count_lost(times, since) * MANY
 
-        Where each gang has several times as many GPUs as there, so many times that.
+    def _measure(self, host: int) -> tuple[int, int, int]:
+        """Of the gangs of unallocated work there the least: times that they have as many GPUs in all, and GPUs.
+
+        And when the latest of them last saved its progress or began to run. All 0 if one loses nothing.
         """
-        known = self._newest[host]
-        if known is None:
-            known = self._newest[host] = self._find_newest(host)
-        return self.pool.clock.count_lost(*known) * MANY
-
-    def _find_newest(self, host: int) -> tuple[int, int]:
-        """(the least whole number of times that a gang has its GPUs there, since when) of unallocated work."""
-        times = newest = 0
+        times = least = latest = 0
         for one in self.on_host.get(host, ()):
             victim = self.pool.victims[one]
             if victim.since < 0:
-                return 0, 0  # it loses nothing
-            newest = max(newest, victim.since)
+                times = least = latest = 0
+                break
             its = victim.gpus // victim.on_host[host]
             times = min(times, its) if times else its
-        return times, newest
+            least = min(least, victim.gpus) if least else victim.gpus
+            latest = max(latest, victim.since)
+        known = self._measures[host] = times, least, latest
+        return known
 
     def cheapest(self, host: int, gpus: int, table: Sequence[Row]) -> Row:
         """The least cost of having that many GPUs free on the host."""
@@ -249,10 +258,11 @@ class GangSearch:
         self.pool, self.tables, self.replicas, self.gpus = pool, pool.tables, replicas, gpus
         self.licence, self.closed = licence, closed
         self.covered = pool.list_covered(licence)
-        # GPUs free now or freed by the victims chosen so far
-        self.base = [0 if host in closed else free for host, free in enumerate(pool.floor.free)]
+        self.base = list(pool.floor.free)  # GPUs free now or freed by the victims chosen so far
+        for host in closed:
+            self.base[host] = 0
         self.chosen: set[int] = set()
-        self.slots = sum(free // gpus for free in self.base)
+        self.slots = sum([free // gpus for free in self.base])
         self.offers = [0] * len(self.base)
         self.options: list[Option] = []
         self.unopened: list[tuple[int, int]] = []  # (a bound below the loss of all its options, host)
@@ -335,10 +345,9 @@ class GangSearch:
                 self._change_base(one, 1)
 
     def _place(self) -> tuple[Placement, tuple[int, ...]]:
-        floor = self.pool.floor
         slots = np.array(self.base, dtype=np.int64) // self.gpus
-        block = np.array(floor.block, dtype=np.int64)
         # Hosts that victims are taken from come first: without one of them there is no room.
-        taken = {host for one in self.chosen for host in self.pool.victims[one].on_host}
-        rank = np.array([0 if host in taken else 1 for host in range(len(slots))], dtype=np.int64)
-        return spread_gang(slots, block, rank, self.replicas), tuple(sorted(self.chosen))
+        rank = np.ones(len(slots), dtype=np.int64)
+        for one in self.chosen:
+            rank[list(self.pool.victims[one].on_host)] = 0
+        return spread_gang(slots, self.pool.floor.blocks, rank, self.replicas), tuple(sorted(self.chosen))
