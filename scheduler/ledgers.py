@@ -31,48 +31,43 @@ CHARGED, FREE = 0, 1
 class Claim:
     """What one attempt counts for, as of its last change."""
 
-    __slots__ = (
-        "allocated",
-        "contract_seconds",
-        "gpus",
-        "key",
-        "meter",
-        "nodes",
-        "owes",
-        "running_at",
-        "serving",
-        "unallocated",
-    )
+    __slots__ = ("contract_seconds", "flows", "gpus", "key", "ledger", "nodes", "owes", "running_at", "serving")
 
     def __init__(self, key: Key, nodes: Path, gpus: int, contract_seconds: int) -> None:
         self.key = key  # its project and author
         self.nodes = nodes  # its path, the root included
         self.gpus = gpus
         self.contract_seconds = contract_seconds
-        self.allocated = False
-        self.unallocated = False
-        self.meter = NEVER  # the ledger into which its open segment flows, or NEVER
-        self.owes = NEVER  # the ledger to which its unserved minimum runtime belongs, or NEVER
+        self.ledger = NEVER  # in which it counts: CHARGED if it is allocated, FREE if unallocated, or NEVER
+        self.flows = False  # a segment of it is open there
+        self.owes = False  # its unserved minimum runtime counts there
+        self.serving = False  # and runs down now
         self.running_at = NEVER
-        self.serving = False  # its minimum runtime runs down now
 
-    def become(self, standing: int, started: bool, running_at: int) -> None:
+    def become(self, standing: int, started: bool, running_at: int, now: int) -> None:
         """Its standing is that now, and whether a segment of it is open."""
-        self.allocated = standing in (PROTECTED, FUNDED)
-        self.unallocated = standing == UNALLOCATED
-        ledger = CHARGED if self.allocated else FREE if self.unallocated else NEVER
-        self.meter = ledger if started else NEVER
-        self.owes = NEVER if standing == FUNDED else ledger
+        self.ledger = CHARGED if standing in (PROTECTED, FUNDED) else FREE if standing == UNALLOCATED else NEVER
+        self.flows = started and self.ledger != NEVER
+        self.owes = standing in (PROTECTED, UNALLOCATED)
         self.running_at = running_at
+        self.serving = self.owes and running_at != NEVER and self.ends_at() > now
 
     def ends_at(self) -> int:
-        """When it will have served its minimum runtime; NEVER: it doesn't run yet."""
-        return NEVER if self.running_at == NEVER else self.running_at + self.contract_seconds
+        """When it has served its minimum runtime, once it runs."""
+        return self.running_at + self.contract_seconds
 
     def unserved(self, now: int) -> int:
         """GPU-seconds of its minimum runtime that are still to come."""
         served = max(now - self.running_at, 0) if self.running_at != NEVER else 0
         return self.gpus * max(self.contract_seconds - served, 0)
+
+    def owed(self, now: int) -> int:
+        """Those of them that count in its ledger."""
+        return self.unserved(now) if self.owes else 0
+
+    def rate(self) -> int:
+        """GPU-seconds a second by which it counts for more: what it serves it is charged for, and no longer owes."""
+        return self.gpus * (self.flows - self.serving)
 
 
 class Ledgers:
@@ -131,40 +126,42 @@ class Ledgers:
 
     def _become(self, number: int, claim: Claim, standing: int, started: bool, running_at: int, since: int) -> None:
         """Take out what the claim counted for, put in what it counts for now; a new segment counts since then."""
-        now, meter, allocated, unallocated = self.state.now, claim.meter, claim.allocated, claim.unallocated
-        rates, levels = [0, 0], [0, 0]  # by ledger: how much more it counts for, GPUs and GPU-seconds
-        _weigh(claim, -1, now, rates, levels)
-        known = claim.serving and claim.running_at == running_at
-        claim.become(standing, started, running_at)
-        claim.serving = claim.owes != NEVER and claim.ends_at() > now
-        if claim.serving and not known:
+        now, old, flowed, rate, owed = (
+            self.state.now,
+            claim.ledger,
+            claim.flows,
+            claim.rate(),
+            claim.owed(self.state.now),
+        )
+        served_from = claim.running_at if claim.serving else NEVER
+        claim.become(standing, started, running_at, now)
+        if claim.serving and served_from != running_at:
             heappush(self._ends, (claim.ends_at(), number))
-        _weigh(claim, 1, now, rates, levels)
-        if claim.meter != meter:
-            if meter != NEVER:
-                self.meters[meter].leave(claim.nodes, claim.key, -claim.gpus, now)
-            if claim.meter != NEVER:
-                levels[claim.meter] += claim.gpus * (now - since)
-                self.meters[claim.meter].leave(claim.nodes, claim.key, claim.gpus, since)
-        for ledger, gpus, gpu_seconds in zip(self.meters, rates, levels, strict=True):
-            if gpus or gpu_seconds:
-                ledger.change(claim.nodes, claim.key, gpus, gpu_seconds)
-        if claim.allocated != allocated:
-            self._allocate(claim)
-        if claim.unallocated != unallocated:
-            self._count_unallocated(number, claim)
+        new, moves, before = claim.ledger, claim.ledger != old, 0
+        if flowed and (moves or not claim.flows):
+            self.meters[old].leave(claim.nodes, claim.key, -claim.gpus, now)
+        if claim.flows and (moves or not flowed):
+            self.meters[new].leave(claim.nodes, claim.key, claim.gpus, since)
+            before = claim.gpus * (now - since)
+        if moves:
+            self._count_gpus(number, claim, old, -claim.gpus)
+            self._count_gpus(number, claim, new, claim.gpus)
+            if old != NEVER:
+                self.meters[old].change(claim.nodes, claim.key, -rate, -owed)
+            rate = owed = 0
+        if new != NEVER:
+            self.meters[new].change(claim.nodes, claim.key, claim.rate() - rate, claim.owed(now) - owed + before)
 
-    def _allocate(self, claim: Claim) -> None:
-        """Its GPUs are allocated from now on, or no longer."""
-        for node in claim.nodes[1:]:
-            self.allocated[node] += claim.gpus if claim.allocated else -claim.gpus
-
-    def _count_unallocated(self, number: int, claim: Claim) -> None:
-        """It is unallocated from now on, or no longer."""
-        project, gpus = claim.key[0], claim.gpus
-        self.unallocated_gpus[project] += gpus if claim.unallocated else -gpus
-        tell = self.unallocated.add if claim.unallocated else self.unallocated.remove
-        tell(project, gpus * claim.contract_seconds, number)
+    def _count_gpus(self, number: int, claim: Claim, ledger: int, gpus: int) -> None:
+        """So many more are allocated, or run unallocated."""
+        if ledger == CHARGED:
+            for node in claim.nodes[1:]:
+                self.allocated[node] += gpus
+        elif ledger == FREE:
+            project = claim.key[0]
+            self.unallocated_gpus[project] += gpus
+            tell = self.unallocated.add if gpus > 0 else self.unallocated.remove
+            tell(project, claim.gpus * claim.contract_seconds, number)
 
     def advance(self) -> None:
         """Time has passed."""
@@ -178,7 +175,7 @@ class Ledgers:
             claim = self.claims.get(number)
             if claim is not None and claim.serving and claim.ends_at() == end:
                 claim.serving = False
-                self.meters[claim.owes].turn(claim.nodes, claim.key, claim.gpus, end)
+                self.meters[claim.ledger].turn(claim.nodes, claim.key, claim.gpus, end)
         since = now - self.meters[0].window_seconds
         while self.express_out and self.express_out[0][0] < since:
             _, nodes, gpu_seconds = self.express_out.popleft()
@@ -218,13 +215,3 @@ class Ledgers:
         columns = (starts["decided_at"], starts["path"], starts["gpu_seconds"])
         for at, path, amount in sorted(zip(*(column.tolist() for column in columns), strict=True)):
             self.add_express(at, paths[path], amount)
-
-
-def _weigh(claim: Claim, sign: int, now: int, rates: list[int], levels: list[int]) -> None:
-    """Add what a claim counts for to the rates and levels of the ledgers, or take it out."""
-    if claim.meter != NEVER:
-        rates[claim.meter] += sign * claim.gpus
-    if claim.owes != NEVER:
-        levels[claim.owes] += sign * claim.unserved(now)
-        if claim.serving:
-            rates[claim.owes] -= sign * claim.gpus
