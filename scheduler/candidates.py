@@ -1,4 +1,4 @@
-"""Which pending workloads are worth offering to a walk, by array tests, and as its items (R6, R7).
+"""What is worth offering to a walk (R6, R7): kinds first, then what waits of them, in order.
 
 What plainly can't start is left out at once; the walk then asks one by one.
 """
@@ -8,109 +8,133 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.board import Board
-from scheduler.ordering import Items
-from scheduler.types import BoolArray, IntArray
+from scheduler.kinds import Kinds
+from scheduler.limits import (
+    find_burst_room,
+    find_cap,
+    find_contract_room,
+    find_express_room,
+    is_above_margin,
+    is_positive,
+)
+from scheduler.ordering import ALONE, Offer, rank
+from scheduler.tally import Tally
+from scheduler.types import BoolArray
 
 
-def find_express(board: Board) -> BoolArray:
-    """R7: pending workloads that may start express, by size, contract, burst cap and express share."""
-    line, policy = board.line, board.policy
-    short = line.short & ~board.started
-    if not short.any():
-        return short
-    project, limits = board.facts.pending.project, board.limits()
-    counted = np.maximum(line.charge, line.gpus * policy.express_floor_seconds)
-    return np.asarray(short & (counted <= limits.express[project]) & (line.gpus <= limits.burst[project]))
+def find_express(board: Board, tally: Tally) -> list[int]:
+    """R7: kinds that may start express by size, contract, burst cap and share; hosts of `tally` could hold them."""
+    kinds, funds, floor = board.line.kinds, board.funds, board.policy.express_floor_seconds
+    found, rooms = [], dict[int, tuple[int, int]]()
+    for kind in kinds.quick:
+        project, gpus = kinds.project[kind], kinds.gpus[kind]
+        if project not in rooms:
+            path = board.path(project)
+            rooms[project] = find_express_room(funds, path), find_burst_room(funds, path)
+        share, burst = rooms[project]
+        if gpus <= burst and max(kinds.charge[kind], gpus * floor) <= share:
+            found.append(kind)
+    return keep_fitting(kinds, found, tally)
 
 
-def find_fundable(board: Board) -> BoolArray:
-    """R7: pending workloads that could be charged to their budget now."""
-    line, project = board.line, board.facts.pending.project
-    asks = line.funds & ~board.started
-    if not asks.any():
-        return asks
-    limits = board.limits()
-    room = (line.charge <= limits.contract[project]) & (line.gpus <= limits.burst[project])
-    fundable = limits.balance[project] & room
-    if board.book.by_row:
-        fundable |= find_booked(board)
-    return np.asarray(fundable & asks)
+def find_fundable(board: Board, tally: Tally, waits_for_room: bool = False) -> list[int]:
+    """R7: kinds that could be charged to their budget now; hosts of `tally` could hold them.
+
+    `waits_for_room`: room under a burst cap may lack for now (R12).
+    """
+    kinds, funds = board.line.kinds, board.funds
+    charge, gpus, seconds = kinds.charge, kinds.gpus, kinds.seconds
+    found: list[int] = []
+    for project, waiting in kinds.of_project.items():
+        path = board.path(project)
+        if waiting and is_positive(funds, path):
+            contract = find_contract_room(funds, path)
+            room = find_cap(funds, path) if waits_for_room else find_burst_room(funds, path)
+            found += [kind for kind in waiting if seconds[kind] and charge[kind] <= contract and gpus[kind] <= room]
+    return keep_fitting(kinds, found, tally)
 
 
-def find_heads(board: Board) -> BoolArray:
-    """R7, R12: as `find_fundable`, but room under a burst cap may lack for now; without a reservation yet."""
-    line, project = board.line, board.facts.pending.project
-    asks = line.funds & ~board.started
-    if board.book.by_row:
-        asks &= ~find_booked(board)
-    if not asks.any():
-        return asks
-    limits = board.limits()
-    room = (line.charge <= limits.contract[project]) & (line.gpus <= limits.cap[project])
-    return np.asarray(limits.balance[project] & room & asks)
-
-
-def find_free_runners(board: Board) -> BoolArray:
-    """R6, R7: pending workloads that may run unallocated now: they can't be funded and allow it."""
-    return np.asarray(find_allowed(board) & ~find_fundable(board))
-
-
-def find_allowed(board: Board) -> BoolArray:
-    """R6, R12: pending workloads that may run unallocated; none that holds a reservation.
+def find_allowed(board: Board, tally: Tally) -> list[int]:
+    """R6, R12: kinds that may run unallocated; hosts of `tally` could hold them.
 
     After the funded walk a fundable one among them could be held by reserved hosts alone, if at all.
     """
-    allowed = board.line.may_idle & ~board.started
-    if board.book.by_row:
-        allowed &= ~find_booked(board)
-    return np.asarray(allowed)
+    return keep_fitting(board.line.kinds, board.line.kinds.idle, tally)
 
 
-def find_booked(board: Board) -> BoolArray:
-    """R12: pending workloads that hold a reservation: their funding is kept."""
-    booked = np.zeros(len(board.started), dtype=bool)
-    booked[list(board.book.by_row)] = True
-    return booked
+def keep_fitting(kinds: Kinds, found: list[int], tally: Tally) -> list[int]:
+    """Those kinds of which hosts of that tally could hold a gang."""
+    if not found:
+        return []
+    fits, shape = kinds.list_fits(tally), kinds.shape
+    return [kind for kind in found if fits[shape[kind]]]
 
 
-def gather_pending(board: Board, rows: IntArray) -> Items:
-    """Pending workloads as items of a walk."""
-    pending = board.facts.pending
-    return Items(
-        row=rows.tolist(),
-        returns=[False] * len(rows),
-        project=pending.project[rows].tolist(),
-        author=pending.author[rows].tolist(),
-        priority=pending.priority[rows].tolist(),
-        first_submit_at=pending.first_submit_at[rows].tolist(),
-        workload=pending.id[rows].tolist(),
-        replicas=pending.replicas[rows].tolist(),
-        gpus=board.line.gpus[rows].tolist(),
-        contract_seconds=pending.min_runtime_seconds[rows].tolist(),
-    )
+def mark_rows(board: Board, kinds: list[int]) -> BoolArray:
+    """By row of Pending: whether it is of one of these kinds and waits without a reservation."""
+    wanted = np.zeros(board.line.kinds.count, dtype=bool)
+    wanted[kinds] = True
+    marked = wanted[board.line.kind] & ~board.started
+    marked[list(board.book.by_row)] = False
+    return np.asarray(marked)
 
 
-def add_returns(board: Board, items: Items) -> None:
+def offer_waiting(board: Board, kinds: list[int], booked: bool = False) -> Offer:
+    """What waits of these kinds; what holds a reservation only if it is asked for (R12)."""
+    line = board.line
+    wanted, kind_of = set(kinds), line.items.kind
+    gone = {row for row, _, _, _ in board.fresh}
+    if not booked:
+        gone.update(board.book.by_row)
+    offer: Offer = {}
+    for project in {line.kinds.project[kind] for kind in wanted}:
+        queue = [row for row in line.queues[project] if kind_of[row] in wanted and row not in gone]
+        if queue:
+            offer[project] = queue
+    return offer
+
+
+def add_booked(board: Board, offer: Offer, tally: Tally) -> None:
+    """R12: the funding of what holds a reservation is kept, whatever its balance."""
+    line, items = board.line, board.line.items
+    for row in board.book.by_row:
+        asks = items.contract_seconds[row] > 0 and not board.started[row]
+        known = row in offer.get(items.project[row], ())
+        if asks and not known and keep_fitting(line.kinds, [items.kind[row]], tally):
+            _insert(board, offer, row)
+
+
+def add_returns(board: Board, offer: Offer) -> None:
     """Unallocated attempts with a contract, whose path is above the margin, ask to return (R6)."""
-    attempts = board.facts.attempts
-    rows = np.array(sorted(board.pool.unallocated), dtype=np.int64)
-    rows = rows[attempts.contract_seconds[rows] > 0]
-    if not len(rows):
-        return
-    limits = board.limits()
-    # What made room under a burst cap at this instant doesn't return at it (R7).
-    fresh = attempts.lapsed[rows] & (attempts.segment_at[rows] == board.now)
-    if board.lapsed_now:
-        fresh |= np.isin(rows, list(board.lapsed_now))
-    board.unsure |= bool(fresh.any())
-    rows = rows[limits.margin[attempts.project[rows]] & ~fresh]
-    items.row += rows.tolist()
-    items.returns += [True] * len(rows)
-    items.project += attempts.project[rows].tolist()
-    items.author += attempts.author[rows].tolist()
-    items.priority += attempts.priority[rows].tolist()
-    items.first_submit_at += attempts.first_submit_at[rows].tolist()
-    items.workload += attempts.workload[rows].tolist()
-    items.replicas += attempts.replicas[rows].tolist()
-    items.gpus += board.facts.attempt_gpus[rows].tolist()
-    items.contract_seconds += [board.remaining(row) for row in rows.tolist()]
+    line, pool, attempts = board.line, board.pool, board.facts.attempts
+    line.items.cut(line.count)
+    above = [is_above_margin(board.funds, path) for path in board.tree.path_of]
+    for attempt in sorted(one for one in pool.unallocated if above[pool.victims[one].project]):
+        if not attempts.contract_seconds.item(attempt):
+            continue
+        # What made room under a burst cap at this instant doesn't return at it (R7).
+        lapsed = attempts.lapsed.item(attempt) and attempts.segment_at.item(attempt) == board.now
+        if lapsed or attempt in board.lapsed_now:
+            board.unsure = True
+            continue
+        line.items.add(
+            row=attempt,
+            returns=True,
+            project=attempts.project.item(attempt),
+            author=attempts.author.item(attempt),
+            priority=attempts.priority.item(attempt),
+            first_submit_at=attempts.first_submit_at.item(attempt),
+            workload=attempts.workload.item(attempt),
+            replicas=attempts.replicas.item(attempt),
+            gpus=board.facts.attempt_gpus.item(attempt),
+            contract_seconds=board.remaining(attempt),
+            kind=ALONE,
+        )
+        _insert(board, offer, len(line.items) - 1)
+
+
+def _insert(board: Board, offer: Offer, item: int) -> None:
+    items, order = board.line.items, board.line.order
+    queue = offer.setdefault(items.project[item], [])
+    queue.append(item)
+    queue.sort(key=lambda one: rank(items, one, order, 0))

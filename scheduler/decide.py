@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import gc
 
-import numpy as np
-
 from scheduler.board import Board, lay_out
-from scheduler.candidates import add_returns, find_allowed, find_express, find_fundable, gather_pending
+from scheduler.candidates import (
+    add_booked,
+    add_returns,
+    find_allowed,
+    find_express,
+    find_fundable,
+    offer_waiting,
+)
 from scheduler.effects import lapse_unfunded
 from scheduler.facts import read_facts, settle_time
 from scheduler.placement import FREE, MOST
@@ -19,7 +24,7 @@ from scheduler.reservation import reserve_for_heads, write_orders
 from scheduler.starts import ExpressTrial, FreeTrial, Trial
 from scheduler.state import State, check_facts
 from scheduler.tally import Tally
-from scheduler.types import BoolArray, Decision, IntArray, Policy, Snapshot, Waits
+from scheduler.types import Decision, Policy, Snapshot, Waits
 from scheduler.waits import list_balances, list_waits
 
 
@@ -78,13 +83,6 @@ def _open_board(state: State | Snapshot, policy: Policy, waits: bool) -> Board:
     return lay_out(facts)
 
 
-def _choose(wanted: BoolArray, board: Board, tally: Tally) -> IntArray:
-    """Rows of pending workloads that are wanted and that the hosts could hold."""
-    if not wanted.any():
-        return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(wanted & board.line.can_hold(tally))
-
-
 def _walk_to_rest(board: Board) -> None:
     """Express starts, then funded ones, again and again, while the one makes the other possible (R8)."""
     while True:
@@ -101,20 +99,21 @@ def _walk_to_rest(board: Board) -> None:
 
 
 def _walk_express(board: Board) -> None:
-    rows = _choose(find_express(board), board, board.floor.tallies[MOST])
-    if len(rows):
-        ExpressTrial(board, gather_pending(board, rows)).run()
+    kinds = find_express(board, board.floor.tallies[MOST])
+    if kinds:
+        ExpressTrial(board, offer_waiting(board, kinds, booked=True)).run()
 
 
 def _walk_funded(board: Board) -> bool:
     """True if work of some project wasn't considered because of a head that waits (policy)."""
     saves = board.policy.save_for_head  # a head that can't start matters, too (R12)
     tally = Tally(board.floor.gpus) if saves else board.floor.tallies[MOST]
-    items = gather_pending(board, _choose(find_fundable(board), board, tally))
-    add_returns(board, items)
-    if not len(items):
+    offer = offer_waiting(board, find_fundable(board, tally), booked=True)
+    add_booked(board, offer, tally)
+    add_returns(board, offer)
+    if not offer:
         return False
-    trial = Trial(board, items)
+    trial = Trial(board, offer)
     trial.run()
     return bool(trial.saving)
 
@@ -123,12 +122,12 @@ def _start_reserved(board: Board) -> None:
     """In the order in which they were made; one that can't start yet keeps its hosts."""
     for kept in list(board.book.by_zone.values()):
         if kept.booking.at <= board.now:
-            Trial(board, gather_pending(board, np.array([kept.row], dtype=np.int64))).run()
+            Trial(board, {board.line.items.project[kept.row]: [kept.row]}).run()
 
 
 def _walk_free(board: Board) -> None:
     free = board.floor.tallies[FREE]
     if free.largest():
-        rows = _choose(find_allowed(board), board, free)
-        if len(rows):
-            FreeTrial(board, gather_pending(board, rows)).run()
+        kinds = find_allowed(board, free)
+        if kinds:
+            FreeTrial(board, offer_waiting(board, kinds)).run()

@@ -101,6 +101,7 @@ class Ground:
         self._wake()
         self._over[row] = True
         if self.tree is not None:
+            self._line.leave(row)
             self.waiting.remove(*self._read_charge(row))
 
     def _read_charge(self, row: int) -> tuple[int, int, int]:
@@ -285,7 +286,7 @@ class Ground:
         held = np.zeros(len(attempts.id), dtype=bool)
         held[list(self._dues.held)] = True
         row, host, gpus = self._seats.columns()
-        self._line.extend(pending, state.pending.count)
+        self._line.extend(pending, state.pending.count, self._over)
         if self._snapshot is None:
             self._snapshot = state.view(pending, attempts, hosts)
         return Facts(

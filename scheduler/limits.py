@@ -1,9 +1,11 @@
-"""For every project: the most that one more start of its own work may ask, as arrays.
+"""What one more start of a project's own work may ask, by the limits of `Funds` on its path, the root excepted.
 
-The array form of the tests in `balance.Funds`: it leaves out at once what can't be funded.
+Contracts of reservations count in what was used (R12). Rooms are -1 where nothing fits, and ENDLESS on an empty path.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,42 +15,60 @@ from scheduler.types import NEVER
 ENDLESS = 1 << 62
 """More than anything that can be asked."""
 
+Path = Sequence[int]
+
+
+def is_positive(funds: Funds, path: Path) -> bool:
+    """R7: every balance is above 0."""
+    return _is_within(funds, path, funds.positive_limit)
+
+
+def is_above_margin(funds: Funds, path: Path) -> bool:
+    """R6: every balance is above the margin of a return."""
+    return _is_within(funds, path, funds.return_limit)
+
+
+def _is_within(funds: Funds, path: Path, limit: Sequence[int]) -> bool:
+    within = True
+    for node in path:
+        within = within and funds.usage[node] + funds.reserved[node] <= limit[node]
+    return within
+
+
+def find_contract_room(funds: Funds, path: Path) -> int:
+    """R7: GPU-seconds that can be charged before some balance is below the overdraw limit."""
+    room = ENDLESS
+    for node in path:
+        room = min(room, funds.contract_limit[node] - funds.usage[node] - funds.reserved[node])
+    return max(room, -1)
+
+
+def find_express_room(funds: Funds, path: Path) -> int:
+    """R7: GPU-seconds that express starts may still use."""
+    room = ENDLESS
+    for node in path:
+        room = min(room, funds.express_limit[node] - funds.express[node])
+    return max(room, -1)
+
+
+def find_burst_room(funds: Funds, path: Path) -> int:
+    """R7: GPUs that may still be allocated under every burst cap, reservations for later aside."""
+    room = ENDLESS
+    for node in path:
+        if funds.burst[node] != NEVER:
+            room = min(room, funds.burst[node] - funds.allocated[node])
+    return max(room, -1)
+
+
+def find_cap(funds: Funds, path: Path) -> int:
+    """R7: the lowest burst cap, in GPUs."""
+    return min((funds.burst[node] for node in path if funds.burst[node] != NEVER), default=ENDLESS)
+
 
 class Limits:
-    """Each array is by project and holds the tightest limit on its path, the root excepted.
-
-    `balance`, `margin`: every node is above 0 / above the margin of a return. `contract`,
-    `express`: GPU-seconds, `burst`: GPUs that still fit; -1 when nothing does. Contracts of
-    reservations count in them (R12). `cap`: the lowest burst cap, in GPUs.
-    """
+    """By project, as arrays, where many rows are asked about: `balance` is above 0; `contract`: the room."""
 
     def __init__(self, funds: Funds) -> None:
-        tree, usage, reserved = funds.tree, funds.usage, funds.reserved
-        positive, back, overdraw = funds.positive_limit, funds.return_limit, funds.contract_limit
-        nothing = (True, True, ENDLESS, ENDLESS, ENDLESS, ENDLESS)
-        found = [nothing] * len(tree.parent)
-        for node in tree.top_down:
-            if node == tree.root:
-                continue
-            # min() is left aside here: these are asked for in every decision, often twice
-            balance, margin, contract, express, burst, cap = found[tree.parent[node]]
-            used = usage[node] + reserved[node]
-            if (left := overdraw[node] - used) < contract:
-                contract = left
-            if (left := funds.express_limit[node] - funds.express[node]) < express:
-                express = left
-            if (most := funds.burst[node]) != NEVER:
-                burst, cap = min(burst, most - funds.allocated[node]), min(cap, most)
-            found[node] = (
-                balance and used <= positive[node],
-                margin and used <= back[node],
-                contract,
-                express,
-                burst,
-                cap,
-            )
-        rows = [found[leaf] for leaf in tree.leaf_of]
-        columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
-        self.balance, self.margin = columns[0].astype(bool), columns[1].astype(bool)
-        self.contract, self.express, self.burst = (np.maximum(column, -1) for column in columns[2:5])
-        self.cap = columns[5]
+        paths = funds.tree.path_of
+        self.balance = np.array([is_positive(funds, path) for path in paths], dtype=bool)
+        self.contract = np.array([find_contract_room(funds, path) for path in paths], dtype=np.int64)

@@ -1,99 +1,159 @@
-"""What never changes about a workload while it waits, worked out once: by row of Pending.
+"""What waits, in order: what never changes about a workload while it waits is worked out once, by row of Pending.
 
-The tests of `candidates.py` read these columns in each decision; a kept state adds the rows that are new.
+A kept state adds the rows that are new and takes out those that wait no longer.
 """
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Sequence
+
 import numpy as np
 
+from scheduler.kinds import NAMED, Kinds, name_kinds
+from scheduler.ordering import Items, rank, sort_pending
 from scheduler.tally import Tally
 from scheduler.types import BoolArray, IntArray, Pending, Policy
 
-FEW_ROWS = 16
-"""So many new rows are worked out one by one."""
+Columns = dict[str, "IntArray | BoolArray"]
 
 
 class Line:
-    """Columns beside those of Pending, in the same order.
+    """Every row as an item of a walk, the queue of each project, and columns beside those of Pending.
 
-    `gpus`: in total. `charge`: its minimum runtime in GPU-seconds. `funds`: it asks for a minimum runtime.
-    `short`: small, short and new enough for an express start (R7). `may_idle`: it may run unallocated (R6,
-    R7); minimum runtime 0 always does, resumable or not. `shape`: the place of its (replicas, GPUs per
-    replica) in `shapes`. Spare rows of Pending are all 0 here, too.
+    `queues`: by project, the rows that wait, by the policy's keys but for authors' usage. Columns: `gpus`, in
+    total; `charge`, the minimum runtime in GPU-seconds; `funds`, it asks for a minimum runtime; `short`, it
+    may start express; `kind`, see `Kinds`. The columns of rows that wait no longer stay as they were, those of spare
+    rows of Pending are all 0.
     """
+
+    gpus: IntArray
+    charge: IntArray
+    funds: BoolArray
+    short: BoolArray
+    shape: IntArray
+    kind: IntArray
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self.gpus, self.charge, self.shape = (np.zeros(0, dtype=np.int64) for _ in range(3))
-        self.funds, self.short, self.may_idle = (np.zeros(0, dtype=bool) for _ in range(3))
-        self.shapes: list[tuple[int, int]] = []
-        self._numbers: dict[int, int] = {}  # by packed shape: its place
+        self.order = tuple(key for key in policy.leaf_order if key != "author_usage")
+        self.kinds = Kinds()
+        self.items = Items()
+        self.queues: dict[int, list[int]] = {}
         self.largest_gpus = 0  # that anybody asked for in total
-        self.count = 0  # rows that are worked out
+        self.count = 0
+        self._columns: Columns = {}
 
     @classmethod
     def of(cls, pending: Pending, policy: Policy) -> Line:
-        """The columns of all rows."""
+        """All rows; all of them wait."""
         line = cls(policy)
-        line.extend(pending, len(pending.id))
+        line._fill(pending)
         return line
 
-    def extend(self, pending: Pending, count: int) -> None:
-        """The rows that have come since, the first `count` of the table's."""
+    def extend(self, pending: Pending, count: int, over: BoolArray) -> None:
+        """The rows that have come since, the first `count` of the table's; `over`: some have left again."""
+        if not self._columns:
+            self._fill(pending if count == len(pending.id) else _cut(pending, count))
         if len(pending.id) > len(self.gpus):
             self._grow(len(pending.id))
-        if count - self.count > FEW_ROWS:
-            self._work_out(pending, slice(self.count, count))
-        else:
-            for row in range(self.count, count):
-                self._add(pending, row)
-        self.count = count
+        old, self.count = self.count, count
+        if old < count:
+            self.items.cut(old)
+        for row in range(old, count):
+            self._add(pending, row)
+            if over[row]:
+                self.leave(row)
 
     def _grow(self, size: int) -> None:
-        for name in ("gpus", "charge", "shape", "funds", "short", "may_idle"):
-            column = getattr(self, name)
-            setattr(self, name, np.concatenate([column, np.zeros(size - len(column), dtype=column.dtype)]))
+        for name, column in self._columns.items():
+            self._columns[name] = np.concatenate([column, np.zeros(size - len(column), dtype=column.dtype)])
+        self._show()
+
+    def leave(self, row: int) -> None:
+        """It waits no longer."""
+        if row < self.count:
+            kind = self.items.kind[row]
+            self.kinds.leave(kind)
+            self.queues[self.kinds.project[kind]].remove(row)
 
     def _add(self, pending: Pending, row: int) -> None:
-        """One row, as `_work_out` does many."""
-        policy = self._policy
-        replicas, each = pending.replicas.item(row), pending.gpus_per_replica.item(row)
-        seconds, gpus = pending.min_runtime_seconds.item(row), replicas * each
-        small = gpus <= policy.express_gpus and 0 < seconds <= policy.express_seconds
+        """One row, as `_fill` does all."""
+        kinds, items, columns = self.kinds, self.items, self._columns
+        name = name_kinds([getattr(pending, column).item(row) for column in NAMED], self._policy)
+        project, priority, replicas, _, seconds, short, _ = name
+        kind = kinds.find(name)
+        gpus = kinds.gpus[kind]
+        kinds.come(kind)
+        items.add(
+            row=row,
+            returns=False,
+            project=project,
+            author=pending.author.item(row),
+            priority=priority,
+            first_submit_at=pending.first_submit_at.item(row),
+            workload=pending.id.item(row),
+            replicas=replicas,
+            gpus=gpus,
+            contract_seconds=seconds,
+            kind=kind,
+        )
+        insort(self.queues.setdefault(project, []), row, key=lambda item: rank(items, item, self.order, 0))
         self.largest_gpus = max(self.largest_gpus, gpus)
-        self.gpus[row] = gpus
-        self.charge[row] = gpus * seconds
-        self.funds[row] = seconds > 0
-        self.short[row] = small and pending.first_start[row]
-        self.may_idle[row] = seconds == 0 or (pending.resumable[row] and pending.allow_unallocated[row])
-        self.shape[row] = self._place((replicas << 21) | each)
+        columns["gpus"][row] = gpus
+        columns["charge"][row] = kinds.charge[kind]
+        columns["funds"][row] = seconds > 0
+        columns["short"][row] = short
+        columns["shape"][row] = kinds.shape[kind]
+        columns["kind"][row] = kind
 
-    def _work_out(self, pending: Pending, rows: slice) -> None:
-        policy, replicas, each = self._policy, pending.replicas[rows], pending.gpus_per_replica[rows]
-        seconds = pending.min_runtime_seconds[rows]
-        gpus, funds = replicas * each, seconds > 0
-        small = (gpus <= policy.express_gpus) & (seconds <= policy.express_seconds)
-        self.largest_gpus = max(self.largest_gpus, int(gpus.max()))
-        self.gpus[rows] = gpus
-        self.charge[rows] = gpus * seconds
-        self.funds[rows] = funds
-        self.short[rows] = small & funds & pending.first_start[rows]
-        self.may_idle[rows] = ~funds | (pending.resumable[rows] & pending.allow_unallocated[rows])
-        self.shape[rows] = self._number((replicas << 21) | each)
+    def _fill(self, pending: Pending) -> None:
+        """All rows at once."""
+        self.count = len(pending.id)
+        kind = self._number(name_kinds([getattr(pending, column) for column in NAMED], self._policy))
+        kinds = self.kinds
+        seconds, gpus = pending.min_runtime_seconds, pending.replicas * pending.gpus_per_replica
+        self._columns = {
+            "gpus": gpus,
+            "charge": gpus * seconds,
+            "funds": seconds > 0,
+            "short": np.array(kinds.short, dtype=bool)[kind],
+            "shape": np.array(kinds.shape, dtype=np.int64)[kind],
+            "kind": kind,
+        }
+        self.largest_gpus = int(gpus.max(initial=0))
+        self.items = Items.of(pending, gpus, kind)
+        order = sort_pending(pending, self.order)
+        project = pending.project[order]
+        cuts = np.flatnonzero(project[1:] != project[:-1]) + 1
+        self.queues = {
+            self.items.project[rows[0]]: rows for rows in (part.tolist() for part in np.split(order, cuts)) if rows
+        }
+        self._show()
 
-    def _number(self, packed: IntArray) -> IntArray:
-        names, which = np.unique(packed, return_inverse=True)
-        return np.array([self._place(name) for name in names.tolist()], dtype=np.int64)[which]
+    def _number(self, columns: Sequence[IntArray | BoolArray]) -> IntArray:
+        """The kinds of all rows, by the columns of their names, and which each is."""
+        order = np.lexsort(columns)
+        new = np.zeros(len(order), dtype=bool)
+        new[:1] = True
+        for column in columns:
+            new[1:] |= column[order][1:] != column[order][:-1]
+        counts = np.diff(np.append(np.flatnonzero(new), len(order)))
+        self.kinds = Kinds.of([column[order[new]] for column in columns], counts.tolist())
+        kind = np.empty(len(order), dtype=np.int64)
+        kind[order] = np.cumsum(new) - 1
+        return kind
 
-    def _place(self, packed: int) -> int:
-        place = self._numbers.get(packed)
-        if place is None:
-            place = self._numbers[packed] = len(self.shapes)
-            self.shapes.append((packed >> 21, packed & ((1 << 21) - 1)))
-        return place
+    def _show(self) -> None:
+        for name, column in self._columns.items():
+            setattr(self, name, column)
 
     def can_hold(self, tally: Tally) -> BoolArray:
         """For every row: whether hosts of that tally could hold its gang."""
-        fits = np.array([tally.count_slots(gpus) >= replicas for replicas, gpus in self.shapes], dtype=bool)
+        fits = np.array(self.kinds.list_fits(tally), dtype=bool)
         return fits[self.shape] if len(fits) else np.zeros(len(self.shape), dtype=bool)
+
+
+def _cut(pending: Pending, count: int) -> Pending:
+    """Without the spare rows."""
+    return Pending(**{name: getattr(pending, name)[:count] for name in Pending.__dataclass_fields__})

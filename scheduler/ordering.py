@@ -7,96 +7,157 @@ that would start, then to the lower workload id, so the order of the input never
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 
 from scheduler.balance import Tree
-from scheduler.types import IntArray
+from scheduler.types import IntArray, Pending
+
+ALONE = -1
+"""The kind of an item that is like no other: a return."""
 
 
 @dataclass(slots=True)
 class Items:
-    """What asks to be started or to return, in parallel lists; an item is a position in them."""
+    """What may ask to be started or to return, in parallel lists; an item is a position in them.
 
-    row: list[int]  # row of Pending, or index of the attempt that would return
-    returns: list[bool]
-    project: list[int]
-    author: list[int]
-    priority: list[int]
-    first_submit_at: list[int]
-    workload: list[int]
-    replicas: list[int]
-    gpus: list[int]  # in total
-    contract_seconds: list[int]  # its minimum runtime, or what is left of it
+    Of what waits the row of Pending is the item; what asks to return in a walk stands behind.
+    """
+
+    row: list[int] = field(default_factory=list)  # row of Pending, or index of the attempt that would return
+    returns: list[bool] = field(default_factory=list)
+    project: list[int] = field(default_factory=list)
+    author: list[int] = field(default_factory=list)
+    priority: list[int] = field(default_factory=list)
+    first_submit_at: list[int] = field(default_factory=list)
+    workload: list[int] = field(default_factory=list)
+    replicas: list[int] = field(default_factory=list)
+    gpus: list[int] = field(default_factory=list)  # in total
+    contract_seconds: list[int] = field(default_factory=list)  # its minimum runtime, or what is left of it
+    kind: list[int] = field(default_factory=list)  # see Kinds
+
+    @classmethod
+    def of(cls, pending: Pending, gpus: IntArray, kind: IntArray) -> Items:
+        """All rows of the table."""
+        return cls(
+            row=list(range(len(kind))),
+            returns=[False] * len(kind),
+            project=pending.project.tolist(),
+            author=pending.author.tolist(),
+            priority=pending.priority.tolist(),
+            first_submit_at=pending.first_submit_at.tolist(),
+            workload=pending.id.tolist(),
+            replicas=pending.replicas.tolist(),
+            gpus=gpus.tolist(),
+            contract_seconds=pending.min_runtime_seconds.tolist(),
+            kind=kind.tolist(),
+        )
 
     def __len__(self) -> int:
         return len(self.row)
 
+    def add(
+        self,
+        *,
+        row: int,
+        returns: bool,
+        project: int,
+        author: int,
+        priority: int,
+        first_submit_at: int,
+        workload: int,
+        replicas: int,
+        gpus: int,
+        contract_seconds: int,
+        kind: int,
+    ) -> None:
+        """One more, behind the others."""
+        self.row.append(row)
+        self.returns.append(returns)
+        self.project.append(project)
+        self.author.append(author)
+        self.priority.append(priority)
+        self.first_submit_at.append(first_submit_at)
+        self.workload.append(workload)
+        self.replicas.append(replicas)
+        self.gpus.append(gpus)
+        self.contract_seconds.append(contract_seconds)
+        self.kind.append(kind)
 
-def group_items(items: Items, order: Sequence[str]) -> dict[int, list[list[int]]]:
-    """By project: the items of each author, in the policy's order of what one author submitted.
+    def cut(self, count: int) -> None:
+        """Only the first so many stay."""
+        if len(self.row) > count:
+            for name in Items.__dataclass_fields__:
+                del getattr(self, name)[count:]
 
-    Where authors' usage doesn't count they are one queue.
-    """
-    if len(items) <= 1:
-        return {project: [[0]] for project in items.project}
-    project = np.array(items.project)
-    columns = [np.array(items.workload), np.array(items.first_submit_at)]
-    for key in reversed(order):
+
+Offer = dict[int, list[int]]
+"""What a walk offers: by project, its items by the policy's keys but for authors' usage; no list is empty."""
+
+
+def rank(items: Items, item: int, order: Sequence[str], author_usage: int) -> tuple[int, ...]:
+    """The place of an item in its leaf, lowest first."""
+    keys = []
+    for key in order:
         if key == "priority":
-            columns.append(-np.array(items.priority))
-        elif key == "submitted":
-            columns.append(np.array(items.first_submit_at))
-    if "author_usage" in order:
-        columns.append(np.array(items.author))
-    line = np.lexsort([*columns, project])
-    new = project[line][1:] != project[line][:-1]
-    if "author_usage" in order:
-        author = columns[-1][line]
-        new |= author[1:] != author[:-1]
-    cuts = [0, *(np.flatnonzero(new) + 1).tolist(), len(line)]
-    sorted_items, groups = line.tolist(), dict[int, list[list[int]]]()
-    for low, high in pairwise(cuts):
-        groups.setdefault(items.project[sorted_items[low]], []).append(sorted_items[low:high])
-    return groups
+            keys.append(-items.priority[item])
+        elif key == "author_usage":
+            keys.append(author_usage)
+        else:
+            keys.append(items.first_submit_at[item])
+    return (*keys, items.first_submit_at[item], items.workload[item])
+
+
+def sort_pending(pending: Pending, order: Sequence[str]) -> IntArray:
+    """All rows by project, and in each as `rank` has them; authors' usage is left aside."""
+    columns = [pending.id, pending.first_submit_at]
+    for key in reversed(order):
+        columns.append(-pending.priority if key == "priority" else pending.first_submit_at)
+    return np.lexsort([*columns, pending.project])
 
 
 class Leaf:
-    """The queue of one project: always offers the item that its keys put first."""
+    """The queue of one project: always offers the item that its keys put first.
+
+    `queue` is sorted but for authors' usage; where that counts, each author has a queue of his own.
+    """
 
     def __init__(
-        self, items: Items, order: Sequence[str], queues: list[list[int]], author_usage: Callable[[int], int]
+        self, items: Items, order: Sequence[str], queue: list[int], author_usage: Callable[[int], int]
     ) -> None:
         self._items, self._order, self._author_usage = items, order, author_usage
-        self._queues = [queue[::-1] for queue in queues]
-        self._heap = [self._key(number) for number in range(len(self._queues))]
+        self._queues = [queue[::-1]]
+        if "author_usage" in order and len(queue) > 1:
+            by_author: dict[int, list[int]] = {}
+            for item in reversed(queue):
+                by_author.setdefault(items.author[item], []).append(item)
+            self._queues = list(by_author.values())
+        self._heap = [self._rank(number) for number in range(len(self._queues))]
         heapify(self._heap)
 
-    def _key(self, number: int) -> tuple[int, ...]:
-        items, item = self._items, self._queues[number][-1]
-        keys = []
-        for key in self._order:
-            if key == "priority":
-                keys.append(-items.priority[item])
-            elif key == "author_usage":
-                keys.append(self._author_usage(items.author[item]))
-            else:
-                keys.append(items.first_submit_at[item])
-        return (*keys, items.first_submit_at[item], items.workload[item], number)
+    def _rank(self, number: int) -> tuple[tuple[int, ...], int]:
+        item = self._queues[number][-1]
+        usage = self._author_usage(self._items.author[item]) if "author_usage" in self._order else 0
+        return rank(self._items, item, self._order, usage), number
 
     def head(self) -> int | None:
         """The item that is next, or None when nothing is left."""
-        return self._queues[self._heap[0][-1]][-1] if self._heap else None
+        return self._queues[self._heap[0][1]][-1] if self._heap else None
 
     def drop_head(self) -> None:
         """The head is done with: started, or can't start. Its author's usage is read anew."""
-        number = heappop(self._heap)[-1]
+        number = self._heap[0][1]
         self._queues[number].pop()
         if self._queues[number]:
-            heappush(self._heap, self._key(number))
+            heapreplace(self._heap, self._rank(number))
+        else:
+            heappop(self._heap)
+
+    def clear(self) -> None:
+        """Nothing is left."""
+        self._heap.clear()
 
 
 Key = tuple[int, int]
@@ -130,16 +191,12 @@ class Walk:
         leaf = self._leaves.get(node)
         return leaf.head() if leaf else None
 
-    def drop(self, item: int, is_hopeless: Callable[[int], bool]) -> None:
-        """The head is done with, started or not: on to what its leaf has next that has a chance.
-
-        What is hopeless now stays so for the rest of the walk, so it is passed over at once.
-        """
+    def drop(self, item: int, pass_hopeless: Callable[[Leaf], None]) -> None:
+        """The head is done with, started or not: on to what its leaf has next that has a chance."""
         node = self._tree.leaf_of[self._items.project[item]]
         leaf = self._leaves[node]
         leaf.drop_head()
-        while (following := leaf.head()) is not None and is_hopeless(following):
-            leaf.drop_head()
+        pass_hopeless(leaf)
         self._offer_path(node)
 
     def _offer_path(self, node: int) -> None:

@@ -14,14 +14,15 @@ import numpy as np
 from scheduler.board import Board
 from scheduler.book import Kept, starts_by
 from scheduler.bookings import Booking
-from scheduler.candidates import find_heads, gather_pending
-from scheduler.ordering import Items
+from scheduler.candidates import find_fundable, offer_waiting
+from scheduler.limits import find_burst_room
+from scheduler.ordering import Items, Offer
 from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
 from scheduler.starts import Trial
 from scheduler.tally import Tally
 from scheduler.timeline import NOT_EVER, Timeline, count_for_all, find_allocated_below, list_led
-from scheduler.types import NEVER, BoolArray, Code, IntArray, Reserve, reason
+from scheduler.types import NEVER, Code, IntArray, Reserve, reason
 
 MOST_TRIES = 8
 """Different heads that one child of the root tries in one decision."""
@@ -40,59 +41,73 @@ def reserve_for_heads(board: Board) -> bool:
     """R12: one reservation for each child of the root, at most as many as the policy says. True if any was made."""
     if board.facts.snapshot.reserved is None or len(board.book.by_zone) >= board.policy.reservations_most:
         return False
-    rows = _list_heads(board)
-    if not len(rows) or _is_vain(board, rows):
+    heads = _list_heads(board)
+    if not heads or _is_vain(board, heads):
         return False
-    made = len(board.made)
-    HeadTrial(board, gather_pending(board, rows)).run()
+    made, offer = len(board.made), _offer_heads(board, heads)
+    if offer:
+        HeadTrial(board, offer).run()
     return len(board.made) > made
 
 
-def _is_vain(board: Board, rows: IntArray) -> bool:
+def _is_vain(board: Board, heads: list[int]) -> bool:
     """Whether it is known without asking each that no head can get a reservation: then nothing changes on the way.
 
     Reasons to wait tell what would do, and who saves for a head matters, too: then all are asked.
     """
     if board.tells or board.policy.save_for_head:
         return False
-    hopeful = rows[find_hopeful(board, rows)]
-    return len(hopeful) < len(rows) and (not len(hopeful) or HeadTrial(board, gather_pending(board, hopeful)).is_vain())
+    hopeful = find_hopeful(board, heads)
+    if len(hopeful) == len(heads):
+        return False
+    offer = _offer_heads(board, hopeful)
+    return not offer or HeadTrial(board, offer).is_vain()
 
 
-def _list_heads(board: Board) -> IntArray:
-    """Rows of pending workloads that may reserve: by their funding, child of the root, size and author."""
-    heads = find_heads(board)
-    if not heads.any():
-        return np.zeros(0, dtype=np.int64)
-    project = board.facts.pending.project
-    rows = np.flatnonzero(heads & board.line.can_hold(board.floor.sizes))
-    if board.book.by_row:
-        taken = {branch_of(board, project.item(row)) for row in board.book.by_row}
-        free = np.array([branch_of(board, one) not in taken for one in range(len(board.tree.leaf_of))], dtype=bool)
-        rows = rows[free[project[rows]]]
-    banned = list_banned(board) | board.banned
-    return rows[~np.isin(board.facts.pending.author[rows], list(banned))] if banned else rows
+def _list_heads(board: Board) -> list[int]:
+    """Kinds that may reserve: by their funding, size and child of the root."""
+    heads, project = find_fundable(board, board.floor.sizes, waits_for_room=True), board.line.kinds.project
+    if not heads or not board.book.by_row:
+        return heads
+    taken = {branch_of(board, board.line.items.project[row]) for row in board.book.by_row}
+    return [kind for kind in heads if branch_of(board, project[kind]) not in taken]
 
 
-def find_hopeful(board: Board, rows: IntArray) -> BoolArray:
-    """Which of these heads may find a place: of all others it is certain that none will.
+def _offer_heads(board: Board, heads: list[int]) -> Offer:
+    """What waits of these kinds without a reservation, but for authors who may have none."""
+    offer = offer_waiting(board, heads)
+    banned = list_banned(board) | board.banned if offer else ()
+    if banned:
+        author = board.line.items.author
+        offer = {project: [row for row in queue if author[row] not in banned] for project, queue in offer.items()}
+        offer = {project: queue for project, queue in offer.items() if queue}
+    return offer
+
+
+def find_hopeful(board: Board, heads: list[int]) -> list[int]:
+    """Which of these kinds may find a place: of all others it is certain that none will.
 
     Who could take nothing that is allocated finds no more room under burst caps than there is (R7), nor more GPUs
     than everybody can count on. Of a project the highest priority and the least contract answer for all: a lower
     priority takes no more, a larger charge leads nobody else (R9).
     """
-    pending, gpus = board.facts.pending, board.line.gpus[rows]
-    project = pending.project[rows]
-    fits = board.line.can_hold(count_for_all(board))[rows] & (gpus <= board.limits().burst[project])
+    kinds, floor = board.line.kinds, board.policy.licence_floor_seconds
+    fits = kinds.list_fits(count_for_all(board))
     highest = np.full(len(board.tree.leaf_of), -NOT_EVER, dtype=np.int64)
-    np.maximum.at(highest, project, pending.priority[rows])
-    licensed = find_allocated_below(board, highest)
-    counted = np.maximum(pending.min_runtime_seconds[rows], board.policy.licence_floor_seconds) * gpus
-    least = np.full(len(licensed), NOT_EVER, dtype=np.int64)
-    np.minimum.at(least, project, counted)
-    for one, charge in enumerate(least.tolist()):
-        licensed[one] |= charge < NOT_EVER and _leads_some(board, one, charge)
-    return np.asarray(fits | licensed[project])
+    least, room = dict[int, int](), dict[int, int]()
+    for kind in heads:
+        project, charge = kinds.project[kind], max(kinds.seconds[kind], floor) * kinds.gpus[kind]
+        highest[project] = max(highest.item(project), kinds.priority[kind])
+        least[project] = min(least.get(project, charge), charge)
+    licensed = find_allocated_below(board, highest).tolist()
+    for project, charge in least.items():
+        licensed[project] = licensed[project] or _leads_some(board, project, charge)
+        room[project] = find_burst_room(board.funds, board.path(project))
+    return [
+        kind
+        for kind in heads
+        if licensed[kinds.project[kind]] or (fits[kinds.shape[kind]] and kinds.gpus[kind] <= room[kinds.project[kind]])
+    ]
 
 
 def _leads_some(board: Board, project: int, gpu_seconds: int) -> bool:
@@ -119,20 +134,20 @@ def list_banned(board: Board) -> set[int]:
 class HeadTrial(Trial):
     """The walk that reserves instead of starting."""
 
-    def __init__(self, board: Board, items: Items) -> None:
+    def __init__(self, board: Board, offer: Offer) -> None:
         self.done: set[int] = set()  # children of the root that are served or have tried enough
         self.cut: set[int] = set()  # of them: those that have tried enough
         self.tried: dict[int, set[tuple[int, ...]]] = {}
         self.longest: dict[tuple[int, ...], int] = {}  # by name: the longest contract that would do, 0: none
-        super().__init__(board, items)
+        super().__init__(board, offer)
         self.timeline = Timeline(board)
 
     def run(self) -> None:
         """As every walk; then like heads hear alike what would do."""
         super().run()
         self._look_further()
-        for item, row in enumerate(self.items.row if self.longest else ()):
-            if row not in self.board.book.by_row and (longest := self.longest.get(self._name(item))) is not None:
+        for row in self.list_offered() if self.longest else ():
+            if row not in self.board.book.by_row and (longest := self.longest.get(self._name(row))) is not None:
                 self.board.too_large[row] = longest
 
     def _look_further(self) -> None:
@@ -145,7 +160,7 @@ class HeadTrial(Trial):
         if not self.cut:
             return
         board.unsure |= bool(board.turns or board.made)
-        for item in range(len(items)) if not board.unsure else ():
+        for item in self.list_offered() if not board.unsure else ():
             branch, name = branch_of(board, items.project[item]), self._name(item)
             if branch not in self.cut or name in self.tried[branch] or not self.can_pay(item):
                 continue
@@ -227,7 +242,7 @@ class HeadTrial(Trial):
         board.book.add(kept)
         board.made.append(kept)
         if len(board.book.by_zone) >= board.policy.reservations_most:
-            self.done.update(branch_of(board, project) for project in items.project)
+            self.done.update(branch_of(board, project) for project in self.offer)
 
     def _make_head(self, item: int, contract_seconds: int, leading: bool = False) -> Asker:
         """As an asker with that contract; `leading`: as if it led every other branch."""

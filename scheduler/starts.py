@@ -6,10 +6,12 @@ remembered: within one walk room only shrinks, so nobody asks for it again.
 
 from __future__ import annotations
 
+from functools import partial
+
 from scheduler import explain
 from scheduler.board import Board
 from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
-from scheduler.ordering import Items, Leaf, Walk, group_items
+from scheduler.ordering import ALONE, Leaf, Offer, Walk, rank
 from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED, FREE, MOST, Placement
 from scheduler.preemption import Asker, Plan
 from scheduler.reserved import find_reserved_way
@@ -27,10 +29,12 @@ class Trial:
     express = False
     saves = True  # behind what has no way, the rest of its project isn't charged (R12, policy)
 
-    def __init__(self, board: Board, items: Items) -> None:
-        self.board, self.items = board, items
+    def __init__(self, board: Board, offer: Offer) -> None:
+        self.board, self.offer, self.items = board, offer, board.line.items
+        booked, items = board.book.by_row, self.items
+        self.alone = {item for item in self.list_offered() if items.kind[item] == ALONE or item in booked}
         self.blocked: set[tuple[int, int, object]] = set()
-        self.failed: dict[tuple[int, ...], int] = {}  # by kind of item: the turn of the board at which one had no way
+        self.failed: dict[int, int] = {}  # by kind of item: the turn of the board at which one had no way
         self.full: set[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = set()  # sizes that no free GPUs hold
         self.hopeless: set[tuple[int, int]] = set()  # sizes that nobody could place, whatever the licence
         self.saving: set[int] = set()  # projects whose head waits without a reservation (R12, policy)
@@ -43,17 +47,32 @@ class Trial:
         """The place of a node among its siblings, as a Walk wants it."""
         return self.board.funds.order_key(node)
 
+    def list_offered(self) -> list[int]:
+        """All its items."""
+        return [item for queue in self.offer.values() for item in queue]
+
     def run(self) -> None:
         """Offer every item once, in the order of R8.
 
         The walk refers to this trial and so isn't kept in it: nobody looks for cycles after a decision.
         """
-        if len(self.items) > FEW_ITEMS and self.is_vain():
+        if sum(len(queue) for queue in self.offer.values()) > FEW_ITEMS and self.is_vain():
             return
         walk = self.lay_out_walk()
         while (item := walk.head()) is not None:
             self.try_item(item)
-            walk.drop(item, self.is_hopeless)
+            walk.drop(item, self.pass_hopeless)
+
+    def pass_hopeless(self, leaf: Leaf) -> None:
+        """What is hopeless now stays so for the rest of the walk: down to what has a chance, the leaf drops it."""
+        known: set[int] = set()
+        while (item := leaf.head()) is not None:
+            kind = self.kind_of(item)
+            if kind not in known:
+                if not self.is_hopeless(item):
+                    return
+                known.add(kind)
+            leaf.drop_head()
 
     def is_vain(self) -> bool:
         """Whether nothing at all can start or return: then nobody's turn matters, and nothing changes on the way.
@@ -63,12 +82,12 @@ class Trial:
         """
         if self.board.policy.save_for_head and self.saves:
             return False
-        alone, shortest = self.list_shortest()
-        if any(self.can_pay(item) and self.has_way(item) for item in alone):
+        if any(self.can_pay(item) and self.has_way(item) for item in self.alone):
             return False
         free = self.board.floor.tallies[FREE]
-        for items in shortest.values():
-            most = self.count_most(items)
+        for queue in self.offer.values():
+            items = self.list_shortest(queue)
+            most = self.count_most(items) if items else free
             for item in items:
                 replicas, gpus = self.shape(item)
                 if most.count_slots(gpus) < replicas and free.count_slots(gpus) < replicas:
@@ -77,29 +96,20 @@ class Trial:
                     return False
         return True
 
-    def list_shortest(self) -> tuple[list[int], dict[int, list[int]]]:
-        """What returns or is reserved; and by project, of items alike but for their minimum runtime the shortest."""
-        items, booked, banned = self.items, self.board.book.by_row, self.board.banned
-        alone: list[int] = []
-        shortest: dict[tuple[int, ...], int] = {}
-        for item, project in enumerate(items.project):
-            if items.returns[item] or items.row[item] in booked:
-                alone.append(item)
-                continue
-            kind = (
-                project,
-                items.priority[item],
-                items.replicas[item],
-                items.gpus[item],
-                items.author[item] in banned,
-            )
-            known = shortest.get(kind)
+    def list_shortest(self, queue: list[int]) -> list[int]:
+        """Of items of one project alike but for their minimum runtime the shortest; what stands alone is left out."""
+        items, banned = self.items, self.board.banned
+        if self.alone or banned:
+            one_of_kind = {self.kind_of(item): item for item in queue if item not in self.alone}
+        else:
+            one_of_kind = {items.kind[item]: item for item in queue}
+        shortest: dict[tuple[int, int, int, bool], int] = {}
+        for item in one_of_kind.values():
+            alike = items.priority[item], items.replicas[item], items.gpus[item], items.author[item] in banned
+            known = shortest.get(alike)
             if known is None or items.contract_seconds[item] < items.contract_seconds[known]:
-                shortest[kind] = item
-        by_project: dict[int, list[int]] = {}
-        for item in shortest.values():
-            by_project.setdefault(items.project[item], []).append(item)
-        return alone, by_project
+                shortest[alike] = item
+        return list(shortest.values())
 
     def count_most(self, items: list[int]) -> Tally:
         """Hosts by the GPUs that some of these items, all of one project, could have there, all victims taken.
@@ -115,8 +125,11 @@ class Trial:
 
     def make_widest(self, items: list[int]) -> Asker:
         """An asker with every licence that one of these items, all of one project, has."""
-        counted = min(self.count_asked(self.items.contract_seconds[item], item) for item in items)
-        project, priority = self.items.project[items[0]], max(self.items.priority[item] for item in items)
+        project, first = self.items.project[items[0]], items[0]
+        counted, priority = self.count_asked(self.items.contract_seconds[first], first), self.items.priority[first]
+        for item in items:
+            counted = min(counted, self.count_asked(self.items.contract_seconds[item], item))
+            priority = max(priority, self.items.priority[item])
         return Asker(project, priority, self.express, 1, 1, self.list_led(project, counted))
 
     def has_way(self, item: int) -> bool:
@@ -143,8 +156,8 @@ class Trial:
         """The tree, with the items in its leaves."""
         board, items, order = self.board, self.items, self.leaf_order()
         leaves = {
-            project: Leaf(items, order, queues, lambda author, project=project: board.author_total(project, author))  # type: ignore[misc]
-            for project, queues in group_items(items, order).items()
+            project: Leaf(items, order, queue, partial(board.author_total, project))
+            for project, queue in self.offer.items()
         }
         return Walk(board.tree, leaves, items, self.node_key)
 
@@ -190,11 +203,12 @@ class Trial:
         elif self.note_failed(item) and self.saves and self.board.policy.save_for_head:
             self.saving.add(self.items.project[item])
 
-    def kind_of(self, item: int) -> tuple[int, ...]:
-        """Items alike in this have like chances: project, priority, size, contract, and the ban of the author."""
-        items = self.items
-        banned = items.author[item] in self.board.banned
-        return items.project[item], items.priority[item], *self.shape(item), items.contract_seconds[item], banned
+    def kind_of(self, item: int) -> int:
+        """Items alike in this have like chances: its kind, and the ban of its author; some are like no other."""
+        if item in self.alone:
+            return -1 - item
+        like = self.board.line.kinds.like[self.items.kind[item]]
+        return 2 * like + (self.items.author[item] in self.board.banned)
 
     def note_failed(self, item: int) -> bool:
         """It had no way to GPUs; always True."""
@@ -346,6 +360,13 @@ class FreeTrial(Trial):
         """By unallocated usage / share; no share comes last, as equals."""
         return self.board.unallocated_key(node)
 
+    def lay_out_walk(self) -> Walk:
+        """As for every walk; queues are by the policy's keys, which may put the first submit before priority."""
+        if "priority" in self.board.line.order[1:]:
+            for queue in self.offer.values():
+                queue.sort(key=lambda item: rank(self.items, item, self.leaf_order(), 0))
+        return super().lay_out_walk()
+
     def can_pay(self, item: int) -> bool:
         """It costs nothing; only the project's cap on unallocated GPUs can stand against it."""
         cap = self.board.policy.unallocated_cap_gpus
@@ -355,7 +376,8 @@ class FreeTrial(Trial):
     def run(self) -> None:
         """As every walk, until no size that is left fits on what is free."""
         free = self.board.floor.tallies[FREE]
-        shapes = {self.shape(item) for item in range(len(self.items))}
+        kinds = self.board.line.kinds
+        shapes = {kinds.shapes[kinds.shape[self.items.kind[item]]] for item in self.list_offered()}
         walk = self.lay_out_walk()
         while (item := walk.head()) is not None:
             self.try_item(item)
@@ -364,7 +386,7 @@ class FreeTrial(Trial):
                     self.hopeless.add((replicas, gpus))
             if self.hopeless >= shapes:
                 return
-            walk.drop(item, self.is_hopeless)
+            walk.drop(item, self.pass_hopeless)
 
     def find_way(self, item: int) -> Plan | None:
         """Free GPUs or nothing: unallocated starts preempt nothing (R9)."""

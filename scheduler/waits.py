@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.board import Board
 from scheduler.book import starts_by
-from scheduler.candidates import find_free_runners, find_fundable
+from scheduler.candidates import find_allowed, find_fundable, mark_rows
 from scheduler.ordering import estimate_positions, sum_before
 from scheduler.sums import charged_rows, list_paths
 from scheduler.types import (
@@ -36,12 +36,14 @@ def list_waits(board: Board) -> Waits:
     rows = rows[np.argsort(pending.id[rows], kind="stable")]
     if not len(rows):
         return Waits()
-    fundable, free = find_fundable(board), find_free_runners(board)
+    sizes = board.floor.sizes
+    fundable = mark_rows(board, find_fundable(board, sizes))
+    free = mark_rows(board, find_allowed(board, sizes)) & ~fundable
     kind = np.full(len(board.started), UNFUNDED, dtype=np.int64)
     kind[free] = UNALLOCATED
     kind[free & _find_capped(board)] = CAPPED
     kind[fundable] = FUNDABLE
-    kind[~board.line.can_hold(board.floor.sizes)] = TOO_LARGE
+    kind[~board.line.can_hold(sizes)] = TOO_LARGE
     kind[list(board.too_large)] = CONTRACT
     kind[list(board.book.by_row)] = RESERVED
     position = np.zeros(len(kind), dtype=np.int64)
