@@ -175,6 +175,10 @@ class History:
         index = bisect_right(self._at, moment)
         return self._gpus[index - 1] if index else 0
 
+    def opens_at(self) -> int:
+        """When the first GPU was schedulable; ENDLESS: never yet."""
+        return next((at for at, gpus in self.steps if gpus), ENDLESS)
+
     def list_gpus(self, since: int, until: int) -> list[int]:
         """Every number of schedulable GPUs that there is in [since, until]."""
         return [self.gpus_at(since), *self._gpus[bisect_right(self._at, since) : bisect_right(self._at, until)]]

@@ -194,8 +194,8 @@ class Ground:
         until = min([self._known_until, *due])
         if until <= self.state.now:
             return until
-        drift = self._supply.find_drift(board.tree, board.window, HORIZON_SECONDS)
-        return find_rest(board, self.ledgers, self.waiting, drift, until)
+        drifts = self._supply.list_drifts(board.tree, self.policy, board.window, HORIZON_SECONDS)
+        return find_rest(board, self.ledgers, self.waiting, drifts, until)
 
     # ------------------------------------------------ opening a board
 

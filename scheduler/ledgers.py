@@ -126,14 +126,8 @@ class Ledgers:
 
     def _become(self, number: int, claim: Claim, standing: int, started: bool, running_at: int, since: int) -> None:
         """Take out what the claim counted for, put in what it counts for now; a new segment counts since then."""
-        now, old, flowed, rate, owed = (
-            self.state.now,
-            claim.ledger,
-            claim.flows,
-            claim.rate(),
-            claim.owed(self.state.now),
-        )
-        served_from = claim.running_at if claim.serving else NEVER
+        now, old, flowed = self.state.now, claim.ledger, claim.flows
+        rate, owed, served_from = claim.rate(), claim.owed(now), claim.running_at if claim.serving else NEVER
         claim.become(standing, started, running_at, now)
         if claim.serving and served_from != running_at:
             heappush(self._ends, (claim.ends_at(), number))

@@ -17,7 +17,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from scheduler.balance import has_changed, list_products, value_at
 from scheduler.board import Board
 from scheduler.charges import Charges, count_within
 from scheduler.ledgers import CHARGED, Ledgers
@@ -86,30 +85,20 @@ def find_turn(room: int, excess: int, rate: int, bends: Sequence[Bend], drift: i
     return FOREVER
 
 
-def list_drifts(board: Board, quota_gpus: int) -> list[int]:
-    """By node: how far its limits move each second, at most; `quota_gpus`: how far the cluster that quotas share does.
+def list_drifts(board: Board, drifts: Sequence[int]) -> list[int]:
+    """By node: how far its limits move each second, at most, in GPU-seconds; `drifts`: how far its quota does.
 
-    No limit moves faster than its quota and what of it may be overdrawn (policy). Where a budget has changed
-    inside the window its largest share counts: the time that leaves may have had it.
+    No limit moves faster than the quota and what of it may be overdrawn (policy).
     """
-    tree, window = board.tree, board.window
-    shares = board.funds.shares
-    if not quota_gpus:
-        return [0] * len(shares)
-    if has_changed(tree, window):
-        shares = [
-            max([value_at(steps, window.since, 0), *(share for at, share in steps if window.since < at <= window.now)])
-            for steps in list_products(tree, board.policy)
-        ]
-    most = quota_gpus * (PPM + board.policy.overdraw_limit_ppm)
-    return [-(-most * share // PPM ** (depth + 1)) for share, depth in zip(shares, tree.depth, strict=True)]
+    times, depths = PPM + board.policy.overdraw_limit_ppm, board.tree.depth
+    return [-(-drift * times // PPM ** (depth + 1)) for drift, depth in zip(drifts, depths, strict=True)]
 
 
-def find_rest(board: Board, ledgers: Ledgers, waiting: Charges, quota_gpus: int, until: int) -> int:
+def find_rest(board: Board, ledgers: Ledgers, waiting: Charges, drifts: Sequence[int], until: int) -> int:
     """The moment before which decisions do nothing after that of `board`, empty or applied; 0: not known.
 
     `ledgers`, `waiting`: as that decision left them; the latter are the contracts of all that wait.
-    `quota_gpus`: see `list_drifts`. `until`: the answer is at most that.
+    `drifts`: of the quotas, see `Supply.list_drifts`. `until`: the answer is at most that.
     """
     funds, now = board.funds, board.now
     new = any(never and share for never, share in zip(funds.never, funds.shares, strict=True))
@@ -119,7 +108,7 @@ def find_rest(board: Board, ledgers: Ledgers, waiting: Charges, quota_gpus: int,
     until = min([until, now + HORIZON_SECONDS, *moments])
     if until <= now:
         return until
-    ahead = Ahead(board, ledgers.meters[CHARGED], list_drifts(board, quota_gpus), until)
+    ahead = Ahead(board, ledgers.meters[CHARGED], list_drifts(board, drifts), until)
     seconds = _rest_of_limits(board, ahead, until - now)
     seconds = _rest_of_contracts(board, ahead, waiting, seconds)
     seconds = _rest_of_returns(board, ahead, ledgers, seconds)

@@ -65,20 +65,31 @@ class Supply:
             moved = self._flow.move(history, window)
         return self._flow.list_quotas(window, seconds) if moved or seconds != self._flow.seconds else None
 
-    def find_drift(self, tree: Tree, window: Window, seconds: int) -> int:
-        """By how many GPUs, at most, the cluster that quotas share may seem to move, each of the next seconds.
+    def list_drifts(self, tree: Tree, policy: Policy, window: Window, seconds: int) -> list[int]:
+        """By node: by how many GPUs x PPM^depth, at most, its quota moves in each of the next seconds (R2).
 
-        What the window gains at its right edge less what it loses at its left one; more where a budget
-        has changed in it, or where less than a window is known and scaled up.
+        With p(t) its share x the schedulable GPUs at t, W the seconds of the window and T those with a
+        schedulable GPU, its quota is W / T x the sum of p. Where T = W it moves by what comes in at the right
+        edge less what leaves at the left one. Elsewhere by W / T x the difference between p now and either
+        an earlier p or their mean: by no more than the farthest of them. While no GPU is schedulable p is 0.
         """
         history = self.history()
-        whole = history.open_until(window.now) - history.open_until(window.since) == window.seconds
-        if whole and not has_changed(tree, window):
-            now = history.gpus_at(window.now)
-            return max(abs(now - gpus) for gpus in history.list_gpus(window.since, window.since + seconds))
-        first = min((at for at, _ in history.steps), default=window.now)
-        installed = int(self.state.hosts["gpus"].sum())
-        return installed * (4 + window.seconds // max(window.now - first, 1))
+        open_seconds = history.open_until(window.now) - history.open_until(window.since)
+        now = history.gpus_at(window.now)
+        since, until, times = window.since, window.since + seconds, 1
+        if not now or open_seconds < window.seconds:
+            since, until = max(since, history.opens_at()), window.now
+            times = -(-window.seconds // max(open_seconds if now else open_seconds - seconds, 1))
+        known = [gpus for gpus in history.list_gpus(since, until) if gpus]
+        most, least = max(known, default=now), min(known, default=now)
+        if most == least == now and not has_changed(tree, window):
+            return [0] * len(tree.parent)
+        drifts = []
+        for steps in list_products(tree, policy):
+            present = value_at(steps, window.now, 0)
+            shares = [value_at(steps, since, 0), present, *(share for at, share in steps if since < at <= until)]
+            drifts.append(times * max(max(shares) * most - present * now, present * now - min(shares) * least))
+        return drifts
 
 
 class Flow:
