@@ -25,16 +25,17 @@ class Funds:
     express: list[int]  # express GPU-seconds of the window
     shares: list[int] = field(default_factory=list)  # of the cluster now, see list_present_shares
     never: list[bool] = field(default_factory=list)
-    positive_limit: list[int] = field(default_factory=list)  # balance > 0  <=>  U <= limit
-    return_limit: list[int] = field(default_factory=list)  # balance > margin  <=>  U <= limit
-    contract_limit: list[int] = field(default_factory=list)  # balance >= -1 (policy)  <=>  U <= limit
-    express_limit: list[int] = field(default_factory=list)  # express starts within share  <=>  E <= limit
     burst: list[int] = field(default_factory=list)  # cap in GPUs, NEVER: none
     order_unit: list[int] = field(default_factory=list)
     order_weight: list[int] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)  # contracts of reservations, GPU-seconds (R12)
     reserved_gpus: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by node: (from when, GPUs)
-    _ratio: list[float] = field(default_factory=list)  # see ratio; empty: not known
+    _policy: Policy = field(default_factory=Policy)
+    _ratio: list[float] = field(default_factory=list)  # this and the next four: see below; empty: not known
+    _positive: list[int] = field(default_factory=list)
+    _return: list[int] = field(default_factory=list)
+    _contract: list[int] = field(default_factory=list)
+    _express: list[int] = field(default_factory=list)
     asked: set[tuple[int, int]] = field(default_factory=set)  # (node, charge) that were compared with their siblings
     version: int = 0  # counts the changes
     told: dict[int, tuple[int, int]] = field(default_factory=dict)  # node: (usage, its balance in ppm)
@@ -51,28 +52,55 @@ class Funds:
         self.burst = [value_at(steps, now, before=NEVER) for steps in self.tree.burst_steps]
         self.set_quotas(self.quotas, policy)
 
-    def set_quotas(self, quotas: list[Quota], policy: Policy) -> None:
-        """Turn each R7 inequality on fractions into one on whole numbers; nothing is rounded away."""
-        self.quotas = quotas
+    def set_quotas(self, quotas: list[Quota], policy: Policy, weights: list[int] | None = None) -> None:
+        """Limits are worked out when somebody asks. `weights`: in the proportion of the quotas, if known."""
+        self.quotas, self._policy = quotas, policy
+        self._positive, self._return, self._contract, self._express = [], [], [], []
         self.told.clear()
-        positive, back, contract, express = ([-1] * len(quotas) for _ in range(4))
-        more, most = _reduce(PPM - policy.return_margin_ppm), _reduce(PPM + policy.overdraw_limit_ppm)
-        part = _reduce(policy.express_share_ppm)
-        never, weights = [True] * len(quotas), [0] * len(quotas)
-        for node, (top, bottom) in enumerate(quotas):
-            if top and self.shares[node]:
-                never[node], weights[node] = False, top
-                positive[node] = _below(top, bottom)
-                back[node] = _below(more[0] * top, more[1] * bottom)
-                contract[node] = most[0] * top // (most[1] * bottom)
-                express[node] = part[0] * top // (part[1] * bottom)
-        self.positive_limit, self.return_limit = positive, back
-        self.contract_limit, self.express_limit = contract, express
-        self.never = never
-        if not _are_in_proportion(weights, self.weights):
+        self.never = [not (top and share) for (top, _), share in zip(quotas, self.shares, strict=True)]
+        if weights is None or [not weight for weight in weights] != self.never:
+            weights = [0 if none else top for none, (top, _) in zip(self.never, quotas, strict=True)]
+        if not are_in_proportion(weights, self.weights):
             self.order_unit, self.order_weight = prepare_order(self.tree, weights)
         self.weights = weights
         self.recount()
+
+    @property
+    def positive_limit(self) -> list[int]:
+        """By node: balance > 0  <=>  U <= limit."""
+        if not self._positive:
+            self._positive = self._list_limits(PPM, below=1)
+        return self._positive
+
+    @property
+    def return_limit(self) -> list[int]:
+        """By node: balance > margin (policy)  <=>  U <= limit."""
+        if not self._return:
+            self._return = self._list_limits(PPM - self._policy.return_margin_ppm, below=1)
+        return self._return
+
+    @property
+    def contract_limit(self) -> list[int]:
+        """By node: balance >= -1 (policy)  <=>  U <= limit."""
+        if not self._contract:
+            self._contract = self._list_limits(PPM + self._policy.overdraw_limit_ppm)
+        return self._contract
+
+    @property
+    def express_limit(self) -> list[int]:
+        """By node: express starts within their share (policy)  <=>  E <= limit."""
+        if not self._express:
+            self._express = self._list_limits(self._policy.express_share_ppm)
+        return self._express
+
+    def _list_limits(self, ppm: int, below: int = 0) -> list[int]:
+        """The largest whole number up to that part of each quota (1: below it); nothing is rounded away."""
+        common, limits = math.gcd(ppm, PPM), [-1] * len(self.quotas)
+        times, parts = ppm // common, PPM // common
+        for node, (top, bottom) in enumerate(self.quotas):
+            if not self.never[node]:
+                limits[node] = (times * top - below) // (parts * bottom)
+        return limits
 
     def recount(self) -> None:
         """Usage is given anew."""
@@ -247,8 +275,10 @@ class Funds:
         return known
 
 
-def _are_in_proportion(new: Sequence[int], old: Sequence[int]) -> bool:
+def are_in_proportion(new: Sequence[int], old: Sequence[int]) -> bool:
     """Whether one factor turns all old weights into the new ones: they order siblings alike."""
+    if new == old:
+        return True
     scale, known = sum(new), sum(old)
     if len(new) != len(old) or not known:
         return False
@@ -257,14 +287,3 @@ def _are_in_proportion(new: Sequence[int], old: Sequence[int]) -> bool:
 
 NEAR = 1e-9
 """Ratios that differ by more than this, relatively, differ; nearer ones are compared exactly."""
-
-
-def _below(top: int, bottom: int) -> int:
-    """The largest whole number strictly below top / bottom."""
-    return (top - 1) // bottom
-
-
-def _reduce(ppm: int) -> tuple[int, int]:
-    """Parts per million as a fraction in lowest terms: short numbers are divided faster."""
-    common = math.gcd(ppm, PPM)
-    return ppm // common, PPM // common

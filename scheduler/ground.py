@@ -341,7 +341,7 @@ class Ground:
         if quotas is None:
             funds.recount()
         else:
-            funds.set_quotas(quotas, self.policy)
+            funds.set_quotas(quotas, self.policy, self._supply.list_weights())
         board.restart(self._over.copy(), self._bans.find_banned(self.state.now))
         board.pool.clock.now = self.state.now
         board.pool.forget()

@@ -25,6 +25,7 @@ from scheduler.balance import (
     sum_steps,
     value_at,
 )
+from scheduler.funds import are_in_proportion
 from scheduler.types import PPM, Policy
 from scheduler.usage import Window
 
@@ -65,6 +66,10 @@ class Supply:
             moved = self._flow.move(history, window)
         return self._flow.list_quotas(window, seconds) if moved or seconds != self._flow.seconds else None
 
+    def list_weights(self) -> list[int] | None:
+        """Whole numbers in the proportion of the last quotas, the same as long as they stay in it; None: not known."""
+        return self._flow.weights if self._flow is not None else None
+
     def list_drifts(self, tree: Tree, policy: Policy, window: Window, seconds: int) -> list[int]:
         """By node: by how many GPUs x PPM^depth, at most, its quota moves in each of the next seconds (R2).
 
@@ -103,6 +108,8 @@ class Flow:
         self._wholes = [PPM**depth // part for depth, part in zip(tree.depth, self._parts, strict=True)]
         self._comes = self._list_shares(products, window.now)
         self._leaves = self._list_shares(products, window.since)
+        level = are_in_proportion(self._totals, self._comes) and are_in_proportion(self._leaves, self._comes)
+        self.weights = self._comes if level else None  # what moves in a proportion stays in it
         self._edges = history.until(window.since), history.until(window.now)
         later = [at for steps in products for at, _ in steps if at > window.since]
         self.good_until = min(later, default=ENDLESS)  # the left edge of the window is before it
