@@ -21,10 +21,11 @@ from scheduler.effects import lapse_unfunded
 from scheduler.facts import read_facts, settle_time
 from scheduler.placement import FREE, MOST
 from scheduler.reservation import reserve_for_heads, write_orders
-from scheduler.starts import ExpressTrial, FreeTrial, Trial
+from scheduler.starts import ExpressTrial, Trial
 from scheduler.state import State, check_facts
 from scheduler.tally import Tally
 from scheduler.types import Decision, Policy, Snapshot, Waits
+from scheduler.unallocated import FreeTrial
 from scheduler.waits import list_balances, list_waits
 
 

@@ -11,8 +11,9 @@ from functools import partial
 from scheduler import explain
 from scheduler.board import Board
 from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
-from scheduler.ordering import ALONE, Leaf, Offer, Walk, rank
-from scheduler.placement import FOR_ALLOCATED, FOR_UNALLOCATED, FREE, MOST, Placement
+from scheduler.limits import is_positive
+from scheduler.ordering import ALONE, Leaf, Offer, Walk
+from scheduler.placement import FOR_ALLOCATED, FREE, MOST, Placement
 from scheduler.preemption import Asker, Plan
 from scheduler.reserved import find_reserved_way
 from scheduler.tally import Tally
@@ -27,6 +28,7 @@ class Trial:
 
     kinds = FOR_ALLOCATED
     express = False
+    charges = True  # the balance must be above 0
     saves = True  # behind what has no way, the rest of its project isn't charged (R12, policy)
 
     def __init__(self, board: Board, offer: Offer) -> None:
@@ -71,8 +73,15 @@ class Trial:
             if kind not in known:
                 if not self.is_hopeless(item):
                     return
+                if self.is_spent(self.items.project[item]):
+                    leaf.clear()
+                    return
                 known.add(kind)
             leaf.drop_head()
+
+    def is_spent(self, project: int) -> bool:
+        """R7: nothing more of that project can be funded in this walk; what stands alone asks for itself."""
+        return self.charges and not self.alone and not is_positive(self.board.funds, self.board.path(project))
 
     def is_vain(self) -> bool:
         """Whether nothing at all can start or return: then nobody's turn matters, and nothing changes on the way.
@@ -337,70 +346,10 @@ class ExpressTrial(Trial):
     """Express starts, considered before all others (R7)."""
 
     express = True
-    saves = False
+    charges = saves = False
 
     def can_pay(self, item: int) -> bool:
         """R7, express: under burst caps and within the express share, whatever the balance."""
         path = self.board.path(self.items.project[item])
         ends_at = self.board.ends_at(self.items.contract_seconds[item])
         return self.board.funds.can_express(path, self.items.gpus[item], self.count_express(item), ends_at)
-
-
-class FreeTrial(Trial):
-    """Unallocated starts: free GPUs only, in the order of unallocated usage / share (R8)."""
-
-    kinds = FOR_UNALLOCATED
-    saves = False
-
-    def leaf_order(self) -> tuple[str, ...]:
-        """Priority orders work inside a project; after it, the first submit."""
-        return ("priority",) if "priority" in self.board.policy.leaf_order else ()
-
-    def node_key(self, node: int) -> tuple[int, int]:
-        """By unallocated usage / share; no share comes last, as equals."""
-        return self.board.unallocated_key(node)
-
-    def lay_out_walk(self) -> Walk:
-        """As for every walk; queues are by the policy's keys, which may put the first submit before priority."""
-        if "priority" in self.board.line.order[1:]:
-            for queue in self.offer.values():
-                queue.sort(key=lambda item: rank(self.items, item, self.leaf_order(), 0))
-        return super().lay_out_walk()
-
-    def can_pay(self, item: int) -> bool:
-        """It costs nothing; only the project's cap on unallocated GPUs can stand against it."""
-        cap = self.board.policy.unallocated_cap_gpus
-        running = self.board.unallocated_gpus[self.items.project[item]]
-        return cap is None or running + self.items.gpus[item] <= cap
-
-    def run(self) -> None:
-        """As every walk, until no size that is left fits on what is free."""
-        free = self.board.floor.tallies[FREE]
-        kinds = self.board.line.kinds
-        shapes = {kinds.shapes[kinds.shape[self.items.kind[item]]] for item in self.list_offered()}
-        walk = self.lay_out_walk()
-        while (item := walk.head()) is not None:
-            self.try_item(item)
-            for replicas, gpus in shapes - self.hopeless:
-                if free.count_slots(gpus) < replicas:
-                    self.hopeless.add((replicas, gpus))
-            if self.hopeless >= shapes:
-                return
-            walk.drop(item, self.pass_hopeless)
-
-    def find_way(self, item: int) -> Plan | None:
-        """Free GPUs or nothing: unallocated starts preempt nothing (R9)."""
-        replicas, gpus = self.shape(item)
-        place = self.board.floor.find_place(replicas, gpus, self.kinds, self.board.book.list_open(None))
-        return None if place is None else Plan(place)
-
-    def start(self, item: int, plan: Plan, code: Code = Code.UNFUNDED_START) -> None:
-        """An unallocated start: nothing is charged."""
-        board, items = self.board, self.items
-        project, gpus = items.project[item], self.shape(item)[1]
-        why = explain.why_unallocated(board, items, item)
-        for host, replicas in plan.placement:
-            board.floor.change(host, free=-replicas * gpus, takeable=replicas * gpus)
-            board.pool.touch(host)
-        board.charge_unallocated(project, items.gpus[item] * items.contract_seconds[item], items.gpus[item])
-        record_start(board, items.row[item], plan, Standing.UNALLOCATED, False, why)
