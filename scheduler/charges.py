@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+from scheduler.state import Table
 from scheduler.types import NEVER
 
 Charge = tuple[int, int]
@@ -26,6 +27,31 @@ class Charges:
         if gpu_seconds:
             known = self.by_project[project]
             del known[bisect_left(known, (gpu_seconds, number))]
+
+
+class Waiting(Charges):
+    """The contracts of the workloads that wait, by their rows in a kept table."""
+
+    def __init__(self, pending: Table, projects: int) -> None:
+        super().__init__(projects)
+        self._pending = pending
+        for row in (pending.row_of or {}).values():
+            self.come(row)
+
+    def come(self, row: int) -> None:
+        """The workload in that row waits."""
+        self.add(*self._read(row))
+
+    def go(self, row: int) -> None:
+        """It waits no longer."""
+        self.remove(*self._read(row))
+
+    def _read(self, row: int) -> tuple[int, int, int]:
+        """Project, GPU-seconds and workload id."""
+        columns = self._pending.columns
+        gpus = columns["replicas"].item(row) * columns["gpus_per_replica"].item(row)
+        charge = gpus * columns["min_runtime_seconds"].item(row)
+        return columns["project"].item(row), charge, columns["id"].item(row)
 
 
 def count_within(charges: list[Charge], room: int) -> int:

@@ -21,7 +21,7 @@ from scheduler.bans import list_bans
 from scheduler.board import Board, find_window, lay_out, open_book
 from scheduler.book import Book
 from scheduler.bookings import Booking
-from scheduler.charges import Charges
+from scheduler.charges import Waiting
 from scheduler.dues import Dues
 from scheduler.facts import Facts, read_facts, settle_time
 from scheduler.ledgers import FUNDED, PROTECTED, UNALLOCATED, Ledgers
@@ -45,7 +45,7 @@ class Ground:
     """The kept side of a `State` with steady tables, for one policy."""
 
     ledgers: Ledgers
-    waiting: Charges  # contracts of what waits
+    waiting: Waiting
     policy: Policy
 
     def __init__(self, state: State) -> None:
@@ -94,7 +94,7 @@ class Ground:
             self._over = np.concatenate([self._over, np.ones(more, dtype=bool)])
         self._over[row] = False
         if self.tree is not None:
-            self.waiting.add(*self._read_charge(row))
+            self.waiting.come(row)
 
     def unwait(self, row: int) -> None:
         """It waits no longer."""
@@ -102,14 +102,7 @@ class Ground:
         self._over[row] = True
         if self.tree is not None:
             self._line.leave(row)
-            self.waiting.remove(*self._read_charge(row))
-
-    def _read_charge(self, row: int) -> tuple[int, int, int]:
-        """What the contract of a workload that waits would charge: project, GPU-seconds, workload id."""
-        columns = self.state.pending.columns
-        gpus = columns["replicas"].item(row) * columns["gpus_per_replica"].item(row)
-        charge = gpus * columns["min_runtime_seconds"].item(row)
-        return columns["project"].item(row), charge, columns["id"].item(row)
+            self.waiting.go(row)
 
     def count_express(self, project: int, gpu_seconds: int) -> None:
         """An express start was decided."""
@@ -249,9 +242,7 @@ class Ground:
         facts = self._read()
         self.ledgers = Ledgers(state, policy, tree, facts)
         self._bans = list_bans(state.takers.to_record(), policy)
-        self.waiting = Charges(len(tree.leaf_of))
-        for row in (state.pending.row_of or {}).values():
-            self.waiting.add(*self._read_charge(row))
+        self.waiting = Waiting(state.pending, len(tree.leaf_of))
         self._keeps = policy.half_life_seconds is None and not self._is_ahead()
 
     def _is_ahead(self) -> bool:

@@ -105,7 +105,7 @@ MUTANTS = (
         "R11",
         "who wastes what was taken may take on",
         "board",
-        "banned=list_bans(snapshot.takers, policy).find_banned(facts.now)",
+        "banned=(bans or list_bans(snapshot.takers, policy)).find_banned(facts.now)",
         "banned=frozenset()",
         "r11_stopping",
     ),
