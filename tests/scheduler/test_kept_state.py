@@ -285,7 +285,7 @@ def test_budgets_that_were_others_leave_a_short_window(monkeypatch: pytest.Monke
     for name, hours in (("nlp", 5), ("vision", 4)):  # whose turn it is follows from the budgets of the whole window
         world.charge(name, hours * HOUR, ago=HOUR)
         world.submit(name, gpus=1, contract=300 * HOUR)  # told how long it may be
-        world.run(name, gpus=1, contract=60 * HOUR, ran=60, standing=Standing.UNALLOCATED)  # returns if that can be paid
+        world.run(name, gpus=1, contract=60 * HOUR, ran=60, standing=Standing.UNALLOCATED)  # returns if it can pay
         for _ in range(3):
             world.submit(name, gpus=8)
     twins = Twins(world, monkeypatch)
