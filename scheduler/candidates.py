@@ -106,10 +106,9 @@ def add_booked(board: Board, offer: Offer, tally: Tally) -> None:
 
 def add_returns(board: Board, offer: Offer) -> None:
     """Unallocated attempts with a contract, whose path is above the margin, ask to return (R6)."""
-    line, pool, attempts = board.line, board.pool, board.facts.attempts
+    line, attempts = board.line, board.facts.attempts
     line.items.cut(line.count)
-    above = [is_above_margin(board.funds, path) for path in board.tree.path_of]
-    for attempt in sorted(one for one in pool.unallocated if above[pool.victims[one].project]):
+    for attempt in sorted(_list_above_margin(board)):
         if not attempts.contract_seconds.item(attempt):
             continue
         # What made room under a burst cap at this instant doesn't return at it (R7).
@@ -131,6 +130,15 @@ def add_returns(board: Board, offer: Offer) -> None:
             kind=ALONE,
         )
         _insert(board, offer, len(line.items) - 1)
+
+
+def _list_above_margin(board: Board) -> list[int]:
+    """Unallocated attempts whose path is above the margin of a return."""
+    found: list[int] = []
+    for project, attempts in board.pool.unallocated_of.items():
+        if attempts and is_above_margin(board.funds, board.path(project)):
+            found += attempts
+    return found
 
 
 def _insert(board: Board, offer: Offer, item: int) -> None:

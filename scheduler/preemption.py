@@ -51,6 +51,7 @@ class Pool:
         self._parent = parent  # by node of the budget tree
         self.victims: dict[int, Victim] = {}  # unallocated and funded
         self.unallocated: set[int] = set()
+        self.unallocated_of: dict[int, set[int]] = {}  # by project
         self.funded_below: dict[int, set[int]] = {}  # by node: funded attempts in its subtree
         self.tables = Tables(self, largest_gpus)
         self.led_from: dict[int, list[int]] = {}  # by parent of such nodes: those with any, in order
@@ -72,6 +73,7 @@ class Pool:
                 self._add_below(node, victim)
         else:
             self.unallocated.add(victim.attempt)
+            self.unallocated_of.setdefault(victim.project, set()).add(victim.attempt)
         for host, gpus in self.list_places(victim):
             self.tables.put(host, victim)
             if not (victim.funded or counted):
@@ -81,7 +83,6 @@ class Pool:
         """It can't be taken any longer: it was, or it has returned or lapsed. `counted`: the floor knows already."""
         self.touched.add(attempt)
         victim = self.victims.pop(attempt)
-        self.unallocated.discard(attempt)
         if victim.funded or victim.lapsed:
             self._own[victim.project].discard(attempt)
             self._licences.pop(victim.project, None)
@@ -90,6 +91,9 @@ class Pool:
                 self.funded_below[node].discard(attempt)
                 if not self.funded_below[node]:
                     self.led_from[self._parent[node]].remove(node)
+        else:
+            self.unallocated.remove(attempt)
+            self.unallocated_of[victim.project].remove(attempt)
         for host, gpus in self.list_places(victim):
             self.tables.drop(host, victim)
             if not (victim.funded or counted):
