@@ -24,7 +24,7 @@ from scheduler.bookings import Booking
 from scheduler.charges import Waiting
 from scheduler.dues import Dues
 from scheduler.facts import Facts, read_facts, settle_time
-from scheduler.ledgers import FUNDED, PROTECTED, UNALLOCATED, Ledgers
+from scheduler.ledgers import FUNDED, UNALLOCATED, Ledgers
 from scheduler.line import Line
 from scheduler.rest import HORIZON_SECONDS, find_rest
 from scheduler.seats import Seats
@@ -362,33 +362,10 @@ class Ground:
     def _clear_floor(self, board: Board) -> None:
         floor = board.floor
         for host in self._dirty_hosts | floor.touched:
-            if self._refile(board, host):
+            if floor.put(host, *self._seats.count(host, board.facts)):
                 board.pool.touch(host)
         floor.touched.clear()
         self._dirty_hosts.clear()
-
-    def _refile(self, board: Board, host: int) -> bool:
-        """What sits on a host now; whether its numbers have changed."""
-        places, standing, held = self._seats.places, board.facts.standing, board.facts.held
-        occupied = kept = takeable = 0
-        rows = self._seats.on_host.get(host, ())
-        for row in rows:
-            gpus, its = places[row][host], standing.item(row)
-            if row in self._dues.held and held[row]:
-                occupied += max(gpus - self._count_coming(host, row), 0)
-            else:
-                occupied += gpus
-            if its == UNALLOCATED:
-                takeable += gpus
-            elif its in (PROTECTED, FUNDED):
-                kept += gpus
-        return board.floor.put(host, occupied, kept, takeable)
-
-    def _count_coming(self, host: int, held: int) -> int:
-        """GPUs there of attempts that stop for the one that is held for."""
-        columns, places = self.state.attempts.columns, self._seats.places
-        number, takers = columns["id"].item(held), columns["taker"]
-        return sum([places[row][host] for row in self._seats.on_host[host] if takers.item(row) == number])
 
     def _clear_book(self, board: Board) -> None:
         if not (self._rebook or board.book.touched):

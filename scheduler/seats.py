@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.types import IntArray
+from scheduler.types import ALLOCATED, IntArray, Standing
 
 if TYPE_CHECKING:
+    from scheduler.facts import Facts
     from scheduler.state import State
+
+UNALLOCATED = int(Standing.UNALLOCATED)
 
 SPARE_ROWS = 256
 
@@ -36,6 +39,25 @@ class Seats:
         """(row, host index, GPUs), rising by row; of attempts that are over, too, until the table forgets them."""
         row, host, gpus = self._flat[:, : self._count]
         return row, host, gpus
+
+    def count(self, host: int, facts: Facts) -> tuple[int, int, int]:
+        """GPUs of a host that are occupied, that allocated work has or is held for, and that all askers may take."""
+        places, standing, held = self.places, facts.standing, facts.held
+        occupied = kept = takeable = 0
+        for row in self.on_host.get(host, ()):
+            gpus, its = places[row][host], standing.item(row)
+            occupied += max(gpus - self._count_coming(host, row), 0) if held.item(row) else gpus
+            if its == UNALLOCATED:
+                takeable += gpus
+            elif its in ALLOCATED:
+                kept += gpus
+        return occupied, kept, takeable
+
+    def _count_coming(self, host: int, held: int) -> int:
+        """GPUs there of attempts that stop for the one that is held for."""
+        columns = self.state.attempts.columns
+        number, takers = columns["id"].item(held), columns["taker"]
+        return sum(self.places[row][host] for row in self.on_host[host] if takers.item(row) == number)
 
     def move(self, row: int, old: tuple[int, ...], new: tuple[int, ...]) -> None:
         """An attempt sits on other hosts than before; on none once it is over."""
