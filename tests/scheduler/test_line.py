@@ -58,10 +58,11 @@ def test_rows_that_come_and_go_leave_the_line_of_those_that_wait(seed: int, firs
     pending, policy = make_pending(seed), Policy()
     over, gone = np.array(leaves[:ROWS]), np.array(leaves[ROWS:])
     over[:first] = False
-    line = Line.of(take_rows(pending, np.arange(first)), policy)
+    line = Line(policy)
+    line.extend(pending, first, over)  # the rows behind are spare ones, for now
     for row in np.flatnonzero(gone[:first]).tolist():
         line.leave(row)
-    line.extend(pending, over)
+    line.extend(pending, ROWS, over)
     for row in np.flatnonzero(gone & ~over).tolist()[int(gone[:first].sum()) :]:
         line.leave(row)
     assert tell(line) == tell(Line.of(take_rows(pending, ~(over | gone)), policy))
