@@ -1,8 +1,4 @@
-"""What a decision says: actions, waits and balances. Units and words as in `types`.
-
-Nobody changes an action. It isn't frozen for all that: to make one would be five times as dear, and a
-simulation makes some hundred thousand.
-"""
+"""What a decision says: actions, waits and balances. Units and words as in `types`."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from scheduler.reasons import Reason
 from scheduler.standing import Standing
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Quarantine:
     """A host did not free the GPUs of a stopped attempt in time (R11): it is unhealthy."""
 
@@ -23,7 +19,7 @@ class Quarantine:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class GiveUp:
     """An attempt that never ran ends.
 
@@ -37,7 +33,7 @@ class GiveUp:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Begin:
     """All GPUs of a held attempt are free: assign them; its segments start now (R3, R10)."""
 
@@ -45,7 +41,7 @@ class Begin:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Mature:
     """protected -> funded, at the exact end of the contract, which may lie before now (R4)."""
 
@@ -54,7 +50,7 @@ class Mature:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Lapse:
     """funded -> unallocated, lapsed, now: a project on its path is at balance 0 or less (R6)."""
 
@@ -62,7 +58,7 @@ class Lapse:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Return:
     """unallocated -> protected for the rest of its minimum runtime, or funded, now (R6)."""
 
@@ -71,7 +67,7 @@ class Return:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Preempt:
     """Signal the attempt to stop, now; kill after the grace time. It frees GPUs for `taker`.
 
@@ -84,7 +80,7 @@ class Preempt:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Start:
     """A new attempt. Without victims it is assigned now; with victims it is held (R10)."""
 
@@ -96,7 +92,7 @@ class Start:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Reserve:
     """A reservation for a pending workload: keep it with the hosts, the time and the licence (R12)."""
 
@@ -107,7 +103,7 @@ class Reserve:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Release:
     """The reservation of a workload is over before its start: it lost a host (R12)."""
 
@@ -115,7 +111,7 @@ class Release:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Shift:
     """Express starts on its hosts move a reservation's time to `at`, once (R7)."""
 
@@ -124,7 +120,7 @@ class Shift:
     reason: Reason
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(frozen=True, slots=True)
 class Drain:
     """An attempt leaves a host that empties (R15): signal it now, kill it after the grace time.
 

@@ -48,7 +48,7 @@ class Code(StrEnum):
     NO_SCHEDULABLE_HOST = "no_schedulable_host"
 
 
-@dataclass(slots=True, unsafe_hash=True)  # nobody changes one, see `orders.py`
+@dataclass(frozen=True, slots=True)
 class Reason:
     """A code and its numbers. Names end in their unit or say what id they are."""
 
