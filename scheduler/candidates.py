@@ -14,8 +14,8 @@ from scheduler.limits import (
     find_cap,
     find_contract_room,
     find_express_room,
-    is_above_margin,
-    is_positive,
+    list_above_margin,
+    list_positive,
 )
 from scheduler.ordering import ALONE, Offer, rank
 from scheduler.tally import Tally
@@ -44,10 +44,10 @@ def find_fundable(board: Board, tally: Tally, waits_for_room: bool = False) -> l
     """
     kinds, funds = board.line.kinds, board.funds
     charge, gpus, seconds = kinds.charge, kinds.gpus, kinds.seconds
-    found: list[int] = []
+    found, positive = list[int](), list_positive(funds)
     for project, waiting in kinds.of_project.items():
-        path = board.path(project)
-        if waiting and is_positive(funds, path):
+        if waiting and positive[project]:
+            path = board.path(project)
             contract = find_contract_room(funds, path)
             room = find_cap(funds, path) if waits_for_room else find_burst_room(funds, path)
             found += [kind for kind in waiting if seconds[kind] and charge[kind] <= contract and gpus[kind] <= room]
@@ -134,9 +134,11 @@ def add_returns(board: Board, offer: Offer) -> None:
 
 def _list_above_margin(board: Board) -> list[int]:
     """Unallocated attempts whose path is above the margin of a return."""
-    found: list[int] = []
+    if not board.pool.unallocated:
+        return []
+    found, above = list[int](), list_above_margin(board.funds)
     for project, attempts in board.pool.unallocated_of.items():
-        if attempts and is_above_margin(board.funds, board.path(project)):
+        if above[project]:
             found += attempts
     return found
 

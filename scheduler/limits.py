@@ -20,19 +20,27 @@ Path = Sequence[int]
 
 def is_positive(funds: Funds, path: Path) -> bool:
     """R7: every balance is above 0."""
-    return _is_within(funds, path, funds.positive_limit)
+    limit, usage, reserved = funds.positive_limit, funds.usage, funds.reserved
+    return all(usage[node] + reserved[node] <= limit[node] for node in path)
 
 
-def is_above_margin(funds: Funds, path: Path) -> bool:
-    """R6: every balance is above the margin of a return."""
-    return _is_within(funds, path, funds.return_limit)
+def list_positive(funds: Funds) -> list[bool]:
+    """R7, by project: every balance on its path is above 0."""
+    return _list_within(funds, funds.positive_limit)
 
 
-def _is_within(funds: Funds, path: Path, limit: Sequence[int]) -> bool:
-    within = True
-    for node in path:
-        within = within and funds.usage[node] + funds.reserved[node] <= limit[node]
-    return within
+def list_above_margin(funds: Funds) -> list[bool]:
+    """R6, by project: every balance on its path is above the margin of a return."""
+    return _list_within(funds, funds.return_limit)
+
+
+def _list_within(funds: Funds, limit: Sequence[int]) -> list[bool]:
+    tree, usage, reserved = funds.tree, funds.usage, funds.reserved
+    within = [True] * len(tree.parent)
+    for node in tree.top_down:
+        if node != tree.root:
+            within[node] = within[tree.parent[node]] and usage[node] + reserved[node] <= limit[node]
+    return [within[leaf] for leaf in tree.leaf_of]
 
 
 def find_contract_room(funds: Funds, path: Path) -> int:
@@ -70,5 +78,5 @@ class Limits:
 
     def __init__(self, funds: Funds) -> None:
         paths = funds.tree.path_of
-        self.balance = np.array([is_positive(funds, path) for path in paths], dtype=bool)
+        self.balance = np.array(list_positive(funds), dtype=bool)
         self.contract = np.array([find_contract_room(funds, path) for path in paths], dtype=np.int64)
