@@ -58,6 +58,7 @@ class Board:
     taken_for: dict[int, int] = field(default_factory=dict)  # victim index: workload id
     returned: set[int] = field(default_factory=set)  # attempts, by index, that return in this decision
     fresh: list[tuple[int, Placement, Standing, bool]] = field(default_factory=list)  # row, hosts, standing, takes
+    started_of: dict[int, int] = field(default_factory=dict)  # by kind: workloads that start in this decision
     unsure: bool = False  # what was not tried, or only not at this instant, might do something a second later
     saved: set[int] = field(default_factory=set)  # attempts that would lose less than the pool knows
     tells: bool = True  # reasons to wait are asked for
@@ -76,7 +77,7 @@ class Board:
         """Forget what the last decision chose, on a board that is kept."""
         self.actions = self.facts.actions
         self.started, self.banned = started, banned
-        for chosen in (self.taken_for, self.shifts, self.too_large, self.author_more):
+        for chosen in (self.taken_for, self.shifts, self.too_large, self.author_more, self.started_of):
             chosen.clear()
         self.returned.clear()
         self.lapsed_now.clear()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.board import Board
-from scheduler.kinds import Kinds
 from scheduler.limits import (
     find_burst_room,
     find_cap,
@@ -34,7 +33,7 @@ def find_express(board: Board, tally: Tally) -> list[int]:
         share, burst = rooms[project]
         if gpus <= burst and max(kinds.charge[kind], gpus * floor) <= share:
             found.append(kind)
-    return keep_fitting(kinds, found, tally)
+    return keep_fitting(board, found, tally)
 
 
 def find_fundable(board: Board, tally: Tally, waits_for_room: bool = False) -> list[int]:
@@ -51,7 +50,7 @@ def find_fundable(board: Board, tally: Tally, waits_for_room: bool = False) -> l
             contract = find_contract_room(funds, path)
             room = find_cap(funds, path) if waits_for_room else find_burst_room(funds, path)
             found += [kind for kind in waiting if seconds[kind] and charge[kind] <= contract and gpus[kind] <= room]
-    return keep_fitting(kinds, found, tally)
+    return keep_fitting(board, found, tally)
 
 
 def find_allowed(board: Board, tally: Tally) -> list[int]:
@@ -59,11 +58,14 @@ def find_allowed(board: Board, tally: Tally) -> list[int]:
 
     After the funded walk a fundable one among them could be held by reserved hosts alone, if at all.
     """
-    return keep_fitting(board.line.kinds, board.line.kinds.idle, tally)
+    return keep_fitting(board, board.line.kinds.idle, tally)
 
 
-def keep_fitting(kinds: Kinds, found: list[int], tally: Tally) -> list[int]:
-    """Those kinds of which hosts of that tally could hold a gang."""
+def keep_fitting(board: Board, found: list[int], tally: Tally) -> list[int]:
+    """Those kinds of which hosts of that tally could hold a gang, and of which some still wait."""
+    kinds, started = board.line.kinds, board.started_of
+    if started:
+        found = [kind for kind in found if kinds.waiting[kind] > started.get(kind, 0)]
     if not found:
         return []
     fits, shape = kinds.list_fits(tally), kinds.shape
@@ -96,11 +98,11 @@ def offer_waiting(board: Board, kinds: list[int], booked: bool = False) -> Offer
 
 def add_booked(board: Board, offer: Offer, tally: Tally) -> None:
     """R12: the funding of what holds a reservation is kept, whatever its balance."""
-    line, items = board.line, board.line.items
+    items = board.line.items
     for row in board.book.by_row:
         asks = items.contract_seconds[row] > 0 and not board.started[row]
         known = row in offer.get(items.project[row], ())
-        if asks and not known and keep_fitting(line.kinds, [items.kind[row]], tally):
+        if asks and not known and keep_fitting(board, [items.kind[row]], tally):
             _insert(board, offer, row)
 
 

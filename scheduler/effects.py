@@ -46,6 +46,8 @@ def occupy(board: Board, plan: Plan, gpus: int) -> None:
 def record_start(board: Board, row: int, plan: Plan, standing: Standing, express: bool, why: Reason) -> None:
     facts = board.facts
     board.started[row] = True
+    kind = board.line.items.kind[row]
+    board.started_of[kind] = board.started_of.get(kind, 0) + 1
     board.fresh.append((row, plan.placement, standing, bool(plan.victims)))
     placement = tuple([(facts.hosts.id.item(host), replicas) for host, replicas in plan.placement])
     victims = tuple(sorted([facts.attempts.id.item(victim) for victim in plan.victims]))

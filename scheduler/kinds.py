@@ -49,8 +49,9 @@ class Kinds:
     """Lists by number of kind.
 
     `gpus`: in total. `charge`: its minimum runtime in GPU-seconds. `shape`: the place of its (replicas, GPUs of
-    each) in `shapes`. `like`: the first of those that have like chances in one walk. Kinds of which something
-    waits stand in `of_project`; what may start express in `quick`, too, and what may run unallocated in `idle`.
+    each) in `shapes`. `like`: the first of those that have like chances in one walk. `waiting`: how many wait.
+    Kinds of which something waits stand in `of_project`; what may start express in `quick`, too, and what may
+    run unallocated in `idle`.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class Kinds:
         self.quick: list[int] = []
         self.idle: list[int] = []
         self.count = 0
-        self._waiting: list[int] = []
+        self.waiting: list[int] = []
         self._numbers: dict[Name, int] = {}
         self._likes: dict[tuple[int, ...], int] = {}
         self._shape_numbers: dict[tuple[int, int], int] = {}
@@ -83,7 +84,7 @@ class Kinds:
         gpus = columns[2] * columns[3]
         kinds.gpus, kinds.charge = gpus.tolist(), (gpus * columns[4]).tolist()
         kinds.shape = [kinds._find_shape(*shape) for shape in zip(kinds.replicas, kinds.each, strict=True)]
-        kinds.count, kinds._waiting = len(counts), counts
+        kinds.count, kinds.waiting = len(counts), counts
         kinds._numbers = {name: kind for kind, name in enumerate(zip(*names, strict=True))}
         kinds.like = [kinds._likes.setdefault(name[:LIKE], kind) for name, kind in kinds._numbers.items()]
         for kind, project in enumerate(kinds.project):
@@ -113,7 +114,7 @@ class Kinds:
         self.charge.append(replicas * each * seconds)
         self.shape.append(self._find_shape(replicas, each))
         self.like.append(self._likes.setdefault(name[:LIKE], self.count - 1))
-        self._waiting.append(0)
+        self.waiting.append(0)
 
     def _find_shape(self, replicas: int, each: int) -> int:
         number = self._shape_numbers.setdefault((replicas, each), len(self.shapes))
@@ -127,15 +128,15 @@ class Kinds:
 
     def come(self, kind: int) -> None:
         """One more of it waits."""
-        if not self._waiting[kind]:
+        if not self.waiting[kind]:
             for standing in self._list_standing(kind):
                 standing.append(kind)
-        self._waiting[kind] += 1
+        self.waiting[kind] += 1
 
     def leave(self, kind: int) -> None:
         """One of it waits no longer."""
-        self._waiting[kind] -= 1
-        if not self._waiting[kind]:
+        self.waiting[kind] -= 1
+        if not self.waiting[kind]:
             for standing in self._list_standing(kind):
                 standing.remove(kind)
 
