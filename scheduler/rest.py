@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from scheduler.board import Board
 from scheduler.charges import Charges, count_within
 from scheduler.ledgers import CHARGED, Ledgers
+from scheduler.limits import find_express_room
 from scheduler.meters import Bend, Meters
 from scheduler.types import NEVER, PPM
 
@@ -112,6 +113,7 @@ def find_rest(board: Board, ledgers: Ledgers, waiting: Charges, drifts: Sequence
     seconds = _rest_of_limits(board, ahead, until - now)
     seconds = _rest_of_contracts(board, ahead, waiting, seconds)
     seconds = _rest_of_returns(board, ahead, ledgers, seconds)
+    seconds = _rest_of_express(board, drifts, seconds)
     return now + max(_rest_of_licences(board, ahead, seconds), 0)
 
 
@@ -157,6 +159,24 @@ def _rest_of_returns(board: Board, ahead: Ahead, ledgers: Ledgers, seconds: int)
             over = claim.unserved(board.now) - room
             if over > 0:
                 seconds = min(seconds, over // (claim.gpus + ahead.grows[leaf]) - 1)
+    return seconds
+
+
+def _rest_of_express(board: Board, drifts: Sequence[int], seconds: int) -> int:
+    """What may start express, against its share of quotas that move (R7); what leaves the window is a known moment.
+
+    Who could not start with room for it starts no sooner without.
+    """
+    kinds, funds, policy, depths = board.line.kinds, board.funds, board.policy, board.tree.depth
+    for kind in kinds.quick if any(drifts) else ():
+        path = board.path(kinds.project[kind])
+        counted = max(kinds.charge[kind], kinds.gpus[kind] * policy.express_floor_seconds)
+        over = counted - find_express_room(funds, path)
+        if over <= 0 or any(funds.never[node] for node in path):
+            continue
+        grows = max(-(-drifts[node] * policy.express_share_ppm // PPM ** (depths[node] + 1)) for node in path)
+        if grows:
+            seconds = min(seconds, over // grows)
     return seconds
 
 
