@@ -54,16 +54,33 @@ class Trial:
         return [item for queue in self.offer.values() for item in queue]
 
     def run(self) -> None:
-        """Offer every item once, in the order of R8.
+        """Offer every item once, in the order of R8, until nothing that is left can start.
 
         The walk refers to this trial and so isn't kept in it: nobody looks for cycles after a decision.
         """
-        if sum(len(queue) for queue in self.offer.values()) > FEW_ITEMS and self.is_vain():
+        if self.is_over():
             return
         walk = self.lay_out_walk()
         while (item := walk.head()) is not None:
+            turns = self.board.turns
             self.try_item(item)
+            if self.board.turns != turns:
+                self.withdraw(item)
+                if self.is_over():
+                    return
             walk.drop(item, self.pass_hopeless)
+
+    def is_over(self) -> bool:
+        """Whether so much is offered that it is worth asking, and nothing of it can start or return."""
+        return sum([len(queue) for queue in self.offer.values()]) > FEW_ITEMS and self.is_vain()
+
+    def withdraw(self, item: int) -> None:
+        """It has started or returned."""
+        project = self.items.project[item]
+        self.alone.discard(item)
+        self.offer[project].remove(item)
+        if not self.offer[project]:
+            del self.offer[project]
 
     def pass_hopeless(self, leaf: Leaf) -> None:
         """What is hopeless now stays so for the rest of the walk: down to what has a chance, the leaf drops it."""
