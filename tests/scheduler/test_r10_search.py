@@ -3,6 +3,7 @@
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ class Cluster:
     def save(self, number: int) -> None:
         victim = self.choose(number)
         if victim is not None and victim.since != NEVER:
+            self.pool.forget()  # told before anything is worked out
             self.pool.renew(victim, self.clock.now)
 
     def wait(self, seconds: int) -> None:
@@ -107,3 +109,102 @@ def test_the_cheapest_is_found_whatever_was_offered_before(protected: list[int],
     cluster = Cluster(protected)
     for name, *words in history:
         getattr(cluster, name)(*words)
+
+
+# ---------------------------------------------------------------- what the random histories rarely meet
+
+
+AGES = (100, 100), (10, 290)
+"""Seconds that work of 4 GPUs would lose: host 0 costs 800, as is plain at once; host 1 seems to cost 80: 1,200."""
+
+
+def fill_two(funded: bool, *ages: tuple[int, ...]) -> Cluster:
+    """Two hosts full of gangs of that age; the others can't be taken."""
+    cluster = Cluster([0, 0, SIZE, SIZE])
+    for host, its in enumerate(ages):
+        fill(cluster, host, its, funded)
+    return cluster
+
+
+def fill(cluster: Cluster, host: int, ages: tuple[int, ...], funded: bool) -> None:
+    """The host has work of these ages instead of what it had, at like parts."""
+    for number, victim in reversed(list(enumerate(sorted(cluster.pool.victims)))):
+        if host in cluster.pool.victims[victim].on_host:
+            cluster.end(number)
+    for ago in ages:
+        cluster.run([host], SIZE // len(ages), ago, funded)
+
+
+def take_whole_host(cluster: Cluster) -> int:
+    """The host that an asker for all its GPUs gets, who leads whatever is funded."""
+    asker = Asker(1, 0, False, 1, SIZE, tuple(cluster.pool.led_from.get(0, ())))
+    plan = cluster.pool.find_plan(asker, cluster.pool.judge(asker))
+    assert plan is not None
+    return plan.placement[0][0]
+
+
+BOTH = pytest.mark.parametrize("funded", [False, True])
+
+
+@BOTH
+def test_a_host_whose_bound_is_its_cost_is_cheaper_than_one_that_only_seemed_so(funded: bool) -> None:
+    assert take_whole_host(fill_two(funded, *AGES)) == 0
+
+
+@BOTH
+def test_a_single_gang_costs_what_it_would_lose(funded: bool) -> None:
+    assert take_whole_host(fill_two(funded, (100,), (10, 290))) == 0
+
+
+def test_the_search_for_a_gang_looks_at_every_host_that_may_be_cheaper() -> None:
+    cluster = fill_two(False, *AGES)
+    licence = cluster.pool.judge(Asker(1, 0, False, 1, SIZE))
+    assert GangSearch(cluster.pool, 1, SIZE, licence, frozenset()).solve() == (((0, 1),), (0, 1))
+
+
+@BOTH
+def test_a_host_is_offered_anew_once_cheaper_work_sits_there(funded: bool) -> None:
+    cluster = fill_two(funded, (100, 100), (290, 290))
+    assert take_whole_host(cluster) == 0
+    fill(cluster, 1, (20, 20), funded)
+    assert take_whole_host(cluster) == 1
+
+
+@BOTH
+def test_a_host_is_offered_anew_once_costlier_work_sits_there(funded: bool) -> None:
+    cluster = fill_two(funded, *AGES)
+    assert take_whole_host(cluster) == 0
+    fill(cluster, 0, (290, 290), funded)
+    assert take_whole_host(cluster) == 1
+
+
+@BOTH
+def test_a_host_is_offered_anew_once_work_there_has_saved_its_progress(funded: bool) -> None:
+    cluster = fill_two(funded, (100, 100), (290, 290))
+    assert take_whole_host(cluster) == 0
+    cluster.wait(1)
+    for number in (2, 3):
+        cluster.save(number)
+    assert take_whole_host(cluster) == 1
+
+
+@BOTH
+def test_what_a_host_costs_is_worked_out_anew_once_time_has_passed(funded: bool) -> None:
+    cluster = fill_two(funded, *AGES)
+    assert take_whole_host(cluster) == 0
+    cluster.wait(200)  # by now the cap counts for both of host 0, as for the older of host 1
+    assert take_whole_host(cluster) == 1
+
+
+@BOTH
+def test_a_licence_is_judged_anew_once_more_of_its_projects_work_can_be_taken(funded: bool) -> None:
+    cluster = Cluster([0] * HOSTS)
+    asker, known = Asker(0, 1 if funded else 0, False, 1, SIZE), []
+    for number in range(2):
+        victim = Victim(number, 0, 0, True, 4, 0, cluster.clock, {number: 4}, (1,) if funded else (), funded)
+        cluster.pool.add(victim)
+        licence = cluster.pool.judge(asker)
+        known.append(licence.named if funded else licence.barred)
+    cluster.pool.remove(0)
+    licence = cluster.pool.judge(asker)
+    assert [*known, licence.named if funded else licence.barred] == [{0}, {0, 1}, {1}]
