@@ -190,10 +190,10 @@ def test_a_host_is_offered_anew_once_work_there_has_saved_its_progress(funded: b
 
 @BOTH
 def test_what_a_host_costs_is_worked_out_anew_once_time_has_passed(funded: bool) -> None:
-    cluster = fill_two(funded, *AGES)
-    assert take_whole_host(cluster) == 0
-    cluster.wait(200)  # by now the cap counts for both of host 0, as for the older of host 1
-    assert take_whole_host(cluster) == 1
+    cluster = fill_two(funded, (10, 190), (5, 400))
+    assert take_whole_host(cluster) == 0  # 800 GPU-seconds, not 1,220
+    cluster.wait(110)
+    assert take_whole_host(cluster) == 1  # 1,660, not 1,680: the older of them counts as 300 seconds only
 
 
 @BOTH

@@ -251,6 +251,37 @@ def test_it_starts_before_its_time_on_its_own_hosts_though_those_of_another_are_
     assert started(world.go()) in ([heads[0]], [heads[1]])
 
 
+def test_on_its_own_hosts_it_takes_what_it_waited_for_though_something_cheaper_could_be_taken_elsewhere() -> None:
+    world = build_world()
+    world.charge("vision", WEEK)
+    attempts = fill(world, HOUR, 2 * HOUR)
+    head = world.submit("nlp", gpus=8)
+    made = reserves(world.go())[head]
+    assert made.placement == ((100, 1),)
+    world.wait(made.at - world.now)
+    events.end(world.state, attempts[1])
+    world.run("vision", gpus=8, contract=0, standing=Standing.UNALLOCATED, on={1: 1})
+    assert start_of(world.go(), head).victims == (attempts[0],)
+
+
+def test_while_its_author_is_banned_it_takes_nothing_on_its_own_hosts_either() -> None:
+    world = build_world(taker_ban_seconds=2 * HOUR)
+    world.charge("vision", WEEK)
+    attempts = fill(world, HOUR)
+    world.run("vision", gpus=4, contract=DAY, on={1: 1})
+    world.run("vision", gpus=4, contract=0, standing=Standing.UNALLOCATED, on={1: 1})
+    head = world.submit("nlp", gpus=8, author=5)
+    made = reserves(world.go())[head]
+    assert made.placement == ((100, 1),)
+    taker = world.submit("nlp", gpus=4, author=5)
+    assert len(preempted(world.go())) == 1
+    events.end(world.state, world.attempt_of(taker)["id"], cancelled=True)
+    world.wait(made.at - world.now)
+    assert started(world.go()) == []
+    world.wait(HOUR)
+    assert start_of(world.go(), head).victims == (attempts[0],)
+
+
 def test_reserved_work_starts_before_express_and_all_others() -> None:
     world = build_world()
     head, at = keep_one(world)
