@@ -17,7 +17,7 @@ from scheduler.decide import decide
 from scheduler.facts import read_facts
 from scheduler.state import State
 from scheduler.sums import count_sums
-from scheduler.types import Attempts, BoolArray, IntArray, Pending, Reserve, Standing
+from scheduler.types import NEVER, Attempts, BoolArray, IntArray, Pending, Reserve, Standing
 from tests.scheduler.driver import (
     Lab,
     Life,
@@ -245,6 +245,38 @@ def test_a_gang_that_is_gone_on_one_of_its_hosts_stays_counted_on_the_other(monk
     world.submit("vision", 8, HOUR)
     twins.compare()
     assert len(decide(world.state, world.policy).actions) == 1
+
+
+def test_what_came_up_after_a_decision_is_known_to_lose_what_it_has_run_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(hosts=2)
+    world.project("nlp", 50)
+    world.project("vision", 50)
+    idle: dict[str, Any] = {"gpus": 8, "contract": 0, "standing": Standing.UNALLOCATED, "running_at": NEVER}
+    first, second = (world.run("vision", on={host: 1}, **idle) for host in range(2))
+    twins = Twins(world, monkeypatch)
+    twins.compare()
+    for attempt, seconds in ((first, 100), (second, 50)):
+        events.run(world.state, attempt)
+        world.wait(seconds)
+    world.submit("nlp", gpus=8)
+    twins.compare()
+    assert preempted(decide(twins.kept, world.policy)) == [second]
+
+
+def test_a_gang_that_is_gone_from_a_host_frees_nothing_there_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(hosts=2)
+    world.project("nlp", 50)
+    world.project("vision", 50)
+    idle: dict[str, Any] = {"gpus": 4, "contract": 0, "standing": Standing.UNALLOCATED}
+    gang = world.run("vision", ran=10, on={0: 1, 1: 1}, **idle)
+    dearer = world.run("vision", ran=200, on={0: 1}, **idle)
+    world.run("vision", gpus=4, contract=DAY, on={1: 1})
+    twins = Twins(world, monkeypatch)
+    twins.compare()
+    events.free(world.state, gang, 100)
+    world.submit("nlp", gpus=8)
+    twins.compare()
+    assert preempted(decide(twins.kept, world.policy)) == [dearer]
 
 
 def test_two_balances_that_stand_still_at_the_margin_need_no_new_look() -> None:

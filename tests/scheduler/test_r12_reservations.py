@@ -1,5 +1,7 @@
 """R12. Hosts and times for heads that can't start: made, kept, told, moved."""
 
+from unittest.mock import patch
+
 from scheduler import events
 from scheduler.types import Code, Release, Shift, Standing
 from tests.scheduler.reserving import build_world, carry_on, fill, keep_one, reserves
@@ -251,17 +253,28 @@ def test_it_starts_before_its_time_on_its_own_hosts_though_those_of_another_are_
     assert started(world.go()) in ([heads[0]], [heads[1]])
 
 
-def test_on_its_own_hosts_it_takes_what_it_waited_for_though_something_cheaper_could_be_taken_elsewhere() -> None:
-    world = build_world()
+def free_the_other_host(world: World, wait: int) -> tuple[int, list[int]]:
+    """A head waits for the contract on host 0, an hour long; meanwhile what is on host 1 can be taken by everybody."""
     world.charge("vision", WEEK)
     attempts = fill(world, HOUR, 2 * HOUR)
     head = world.submit("nlp", gpus=8)
-    made = reserves(world.go())[head]
-    assert made.placement == ((100, 1),)
-    world.wait(made.at - world.now)
+    assert reserves(world.go())[head].placement == ((100, 1),)
+    world.wait(wait)
     events.end(world.state, attempts[1])
-    world.run("vision", gpus=8, contract=0, standing=Standing.UNALLOCATED, on={1: 1})
+    return head, [attempts[0], world.run("vision", gpus=8, contract=0, standing=Standing.UNALLOCATED, on={1: 1})]
+
+
+def test_on_its_own_hosts_it_takes_what_it_waited_for_though_something_cheaper_could_be_taken_elsewhere() -> None:
+    world = build_world()
+    head, attempts = free_the_other_host(world, HOUR)
     assert start_of(world.go(), head).victims == (attempts[0],)
+
+
+def test_its_own_hosts_are_not_searched_while_all_that_can_be_taken_there_is_not_enough() -> None:
+    world = build_world()
+    head, attempts = free_the_other_host(world, 60)
+    with patch("scheduler.reserved._take_on_own_hosts", side_effect=AssertionError):
+        assert start_of(world.decide(), head).victims == (attempts[1],)
 
 
 def test_while_its_author_is_banned_it_takes_nothing_on_its_own_hosts_either() -> None:
