@@ -103,15 +103,7 @@ class Cluster:
                 assert GangSearch(self.pool, *search).solve() == plain
 
 
-@examples(300)
-@given(st.lists(st.sampled_from([0, 0, 4]), min_size=HOSTS, max_size=HOSTS), st.lists(steps, min_size=20, max_size=60))
-def test_the_cheapest_is_found_whatever_was_offered_before(protected: list[int], history: list[Any]) -> None:
-    cluster = Cluster(protected)
-    for name, *words in history:
-        getattr(cluster, name)(*words)
-
-
-# ---------------------------------------------------------------- what the random histories rarely meet
+# ---------------------------------------------------------------- what random histories rarely meet
 
 
 AGES = (100, 100), (10, 290)
@@ -208,3 +200,14 @@ def test_a_licence_is_judged_anew_once_more_of_its_projects_work_can_be_taken(fu
     cluster.pool.remove(0)
     licence = cluster.pool.judge(asker)
     assert [*known, licence.named if funded else licence.barred] == [{0}, {0, 1}, {1}]
+
+
+# ---------------------------------------------------------------- random histories
+
+
+@examples(300)
+@given(st.lists(st.sampled_from([0, 0, 4]), min_size=HOSTS, max_size=HOSTS), st.lists(steps, min_size=20, max_size=60))
+def test_the_cheapest_is_found_whatever_was_offered_before(protected: list[int], history: list[Any]) -> None:
+    cluster = Cluster(protected)
+    for name, *words in history:
+        getattr(cluster, name)(*words)
