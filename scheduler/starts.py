@@ -60,12 +60,15 @@ class Trial:
         """
         if self.is_over():
             return
-        walk = self.lay_out_walk()
+        walk, started = self.lay_out_walk(), False
         while (item := walk.head()) is not None:
             turns = self.board.turns
             self.try_item(item)
             if self.board.turns != turns:
                 self.withdraw(item)
+                started = True
+            elif started:  # asked once after some have started, not after each: a walk may start thousands
+                started = False
                 if self.is_over():
                     return
             walk.drop(item, self.pass_hopeless)
