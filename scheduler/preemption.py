@@ -199,7 +199,9 @@ class Pool:
         which that isn't known.
         """
         gpus = asker.replicas * asker.gpus
-        if among is not None or self.count_room(licence, closed).count_slots(gpus):
+        counted = licence.counted_at == self.tables.changes and closed in licence.rooms
+        # Counting is dearer than looking, once.
+        if among is not None or not counted or self.count_room(licence, closed).count_slots(gpus):
             whole = self._find_on_one_host(gpus, licence, closed, among)
             if whole is not None:
                 host, victims = whole
