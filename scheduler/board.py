@@ -15,7 +15,6 @@ from scheduler.bans import Bans, list_bans
 from scheduler.book import Book, Kept
 from scheduler.facts import GONE, Facts, find_allocated
 from scheduler.funds import Funds
-from scheduler.limits import Limits
 from scheduler.line import Line
 from scheduler.placement import Floor, Placement
 from scheduler.preemption import Clock, Pool, Victim
@@ -70,7 +69,6 @@ class Board:
     author_more: dict[tuple[int, int], int] = field(default_factory=dict)  # charged in this decision
     lapsed_now: set[int] = field(default_factory=set)  # made room under a cap: they don't return at once
     solvent_at: int = -1  # the version of the funds for which nothing is to lapse
-    _limits: tuple[int, Limits] | None = None
     _leads_nobody: dict[int, tuple[int, int]] = field(default_factory=dict)  # by project: (version, least charge)
 
     def restart(self, started: BoolArray, banned: frozenset[int]) -> None:
@@ -82,14 +80,8 @@ class Board:
         self.returned.clear()
         self.lapsed_now.clear()
         self.funds.asked.clear()
-        self.fresh, self.made, self._limits, self.unsure = [], [], None, False
+        self.fresh, self.made, self.unsure = [], [], False
         self.turns = self.roomier = 0
-
-    def limits(self) -> Limits:
-        """What one more start may ask, at the balances as they are now."""
-        if self._limits is None or self._limits[0] != self.funds.version:
-            self._limits = self.funds.version, Limits(self.funds)
-        return self._limits[1]
 
     def path(self, project: int) -> tuple[int, ...]:
         """The nodes that a project's own work is tested against and charged to, root excepted."""

@@ -233,11 +233,6 @@ def drain_hosts(facts: Facts) -> None:
             facts.standing[attempt] = Standing.STOPPING
 
 
-def find_unallocated(facts: Facts) -> IntArray:
-    """Attempts that run or start unallocated now."""
-    return np.flatnonzero(facts.standing == Standing.UNALLOCATED)
-
-
 def find_allocated(facts: Facts) -> BoolArray:
     """Which attempts are protected or funded now, held ones included."""
     return is_allocated(facts.standing)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from scheduler.funds import Funds
 from scheduler.types import NEVER
 
@@ -71,12 +69,3 @@ def find_burst_room(funds: Funds, path: Path) -> int:
 def find_cap(funds: Funds, path: Path) -> int:
     """R7: the lowest burst cap, in GPUs."""
     return min((funds.burst[node] for node in path if funds.burst[node] != NEVER), default=ENDLESS)
-
-
-class Limits:
-    """By project, as arrays, where many rows are asked about: `balance` is above 0; `contract`: the room."""
-
-    def __init__(self, funds: Funds) -> None:
-        paths = funds.tree.path_of
-        self.balance = np.array(list_positive(funds), dtype=bool)
-        self.contract = np.array([find_contract_room(funds, path) for path in paths], dtype=np.int64)

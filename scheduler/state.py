@@ -350,11 +350,6 @@ def _check_segments(segments: Segments | ExpressStarts) -> None:
             raise SnapshotRefused("a segment ends before it starts")
 
 
-def as_state(facts: State | Snapshot) -> State:
-    """The state of a snapshot, or the state itself."""
-    return facts if isinstance(facts, State) else State(facts)
-
-
 def is_allocated(standing: IntArray) -> BoolArray:
     """Which standings are charged to the budget."""
     return np.asarray((standing == Standing.PROTECTED) | (standing == Standing.FUNDED))

@@ -9,6 +9,7 @@ import numpy as np
 from scheduler.board import Board
 from scheduler.book import starts_by
 from scheduler.candidates import find_allowed, find_fundable, mark_rows
+from scheduler.limits import list_positive
 from scheduler.ordering import estimate_positions, sum_before
 from scheduler.sums import charged_rows, list_paths
 from scheduler.types import (
@@ -159,7 +160,7 @@ def _name_cases(board: Board, kind: IntArray) -> IntArray:
     pending = board.facts.pending
     sizes = (pending.replicas * pending.gpus_per_replica) << 32 | pending.min_runtime_seconds
     _, size = np.unique(sizes, return_inverse=True)
-    sized = board.limits().balance[pending.project] | (pending.min_runtime_seconds == 0)
+    sized = np.array(list_positive(board.funds), dtype=bool)[pending.project] | (pending.min_runtime_seconds == 0)
     detail = np.where(kind == TOO_LARGE, board.line.shape, 0)
     detail = np.where(kind == RESERVED, np.arange(len(size)), detail)
     longest = np.zeros(len(size), dtype=np.int64)
