@@ -15,7 +15,7 @@ from scheduler.board import Board
 from scheduler.book import Kept, starts_by
 from scheduler.bookings import Booking
 from scheduler.candidates import find_fundable, offer_waiting
-from scheduler.limits import find_burst_room
+from scheduler.limits import ENDLESS
 from scheduler.ordering import Items, Offer
 from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
@@ -87,33 +87,45 @@ def _offer_heads(board: Board, heads: list[int]) -> Offer:
 def find_hopeful(board: Board, heads: list[int]) -> list[int]:
     """Which of these kinds may find a place: of all others it is certain that none will.
 
-    Who could take nothing that is allocated finds no more room under burst caps than there is (R7), nor more GPUs
-    than everybody can count on. Of a project the highest priority and the least contract answer for all: a lower
-    priority takes no more, a larger charge leads nobody else (R9).
+    None finds more room under burst caps than there is and what it may take leaves there (R7); and who could take
+    nothing that is allocated finds no more GPUs than everybody can count on. Of a project the highest priority and
+    the least contract answer for all: a lower priority takes no more, a larger charge leads nobody else (R9).
     """
     kinds, floor = board.line.kinds, board.policy.licence_floor_seconds
-    fits = kinds.list_fits(count_for_all(board))
     highest = np.full(len(board.tree.leaf_of), -NOT_EVER, dtype=np.int64)
-    least, room = dict[int, int](), dict[int, int]()
+    least, rooms = dict[int, int](), dict[int, int]()
     for kind in heads:
         project, charge = kinds.project[kind], max(kinds.seconds[kind], floor) * kinds.gpus[kind]
         highest[project] = max(highest.item(project), kinds.priority[kind])
         least[project] = min(least.get(project, charge), charge)
     licensed = find_allocated_below(board, highest).tolist()
     for project, charge in least.items():
-        licensed[project] = licensed[project] or _leads_some(board, project, charge)
-        room[project] = find_burst_room(board.funds, board.path(project))
-    return [
-        kind
-        for kind in heads
-        if licensed[kinds.project[kind]] or (fits[kinds.shape[kind]] and kinds.gpus[kind] <= room[kinds.project[kind]])
-    ]
+        led = list_led(board, project, charge)
+        rooms[project] = _find_most_room(board, project, led, licensed[project])
+        licensed[project] = licensed[project] or _has_some(board, led)
+    roomy = [kind for kind in heads if kinds.gpus[kind] <= rooms[kinds.project[kind]]]
+    if all(licensed[kinds.project[kind]] for kind in roomy):
+        return roomy
+    fits = kinds.list_fits(count_for_all(board))
+    return [kind for kind in roomy if licensed[kinds.project[kind]] or fits[kinds.shape[kind]]]
 
 
-def _leads_some(board: Board, project: int, gpu_seconds: int) -> bool:
-    """R9 (c): whether it leads, once charged, a branch that has allocated work or a reservation."""
-    funds = board.funds
-    return any(funds.allocated[node] or funds.reserved_gpus.get(node) for node in list_led(board, project, gpu_seconds))
+def _find_most_room(board: Board, project: int, led: list[int], has_lower: bool) -> int:
+    """GPUs under every burst cap of its path, with all that it could take there: below `led`, or its own work."""
+    funds, tree = board.funds, board.tree
+    path, room = board.path(project), ENDLESS
+    takeable = funds.allocated[path[-1]] if path and has_lower else 0
+    for node in reversed(path):
+        if funds.burst[node] != NEVER:
+            reserved = sum([gpus for _, gpus in funds.reserved_gpus.get(node, ())])
+            room = min(room, funds.burst[node] - funds.allocated[node] - reserved + takeable)
+        takeable += sum([funds.allocated[one] for one in led if tree.parent[one] == tree.parent[node]])
+    return room
+
+
+def _has_some(board: Board, nodes: list[int]) -> bool:
+    """Whether one of these branches has allocated work or a reservation."""
+    return any(board.funds.allocated[node] or board.funds.reserved_gpus.get(node) for node in nodes)
 
 
 def branch_of(board: Board, project: int) -> int:

@@ -366,7 +366,8 @@ class ExpressTrial(Trial):
     """Express starts, considered before all others (R7)."""
 
     express = True
-    charges = saves = False
+    charges = False
+    saves = False
 
     def can_pay(self, item: int) -> bool:
         """R7, express: under burst caps and within the express share, whatever the balance."""

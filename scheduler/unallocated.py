@@ -15,7 +15,8 @@ class FreeTrial(Trial):
     """Unallocated starts: free GPUs only, in the order of unallocated usage / share (R8)."""
 
     kinds = FOR_UNALLOCATED
-    charges = saves = False
+    charges = False
+    saves = False
 
     def leaf_order(self) -> tuple[str, ...]:
         """Priority orders work inside a project; after it, the first submit."""
