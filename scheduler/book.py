@@ -70,16 +70,18 @@ class Book:
         self._count(kept, 1)
         self._rezone(kept.booking.places)
 
-    def drop(self, row: int) -> tuple[int, Kept] | None:
-        """The reservation of a workload holds no longer; None if it has none."""
-        zone = self.by_row.pop(row, None)
-        if zone is None:
-            return None
+    def drop(self, row: int) -> tuple[int, Kept]:
+        """The reservation of a workload, which has one, holds no longer."""
         self.touched = True
+        zone = self.by_row.pop(row)
         kept = self.by_zone.pop(zone)
         self._count(kept, -1)
         self._rezone(kept.booking.places)
         return zone, kept
+
+    def find(self, row: int) -> Kept:
+        """The reservation of a workload that has one."""
+        return self.by_zone[self.by_row[row]]
 
     def put_back(self, dropped: tuple[int, Kept]) -> None:
         """It holds again."""

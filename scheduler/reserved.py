@@ -23,7 +23,7 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
     Before its time it does not make room under caps, be it by what it takes: nor could it without a reservation.
     """
     board, items = trial.board, trial.items
-    lacks = any(board.funds.find_lack(node, items.gpus[item], board.now) for node in board.path(items.project[item]))
+    lacks = _lacks_room(trial, item)
     if lacks and kept.booking.at > board.now:
         return None
     plan = trial.find_way(item)
@@ -33,6 +33,22 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
         return None if plan is None else (plan, [])
     lapses = list_lapses(board, items.project[item], items.gpus[item], plan, list_kept(board, kept, anywhere=True))
     return None if lapses is None else (plan, lapses)
+
+
+def may_have_way(trial: Trial, item: int, kept: Kept) -> bool:
+    """Whether it is worth asking; all that it could have is counted, its reservation still in place."""
+    board, (replicas, gpus) = trial.board, trial.shape(item)
+    if kept.booking.at > board.now and _lacks_room(trial, item):
+        return False
+    room = board.pool.count_room(board.pool.judge(trial.make_asker(item)), frozenset())
+    return room.count_slots(gpus) >= replicas or _is_open(trial, item, kept)
+
+
+def _lacks_room(trial: Trial, item: int) -> bool:
+    """R7: under some burst cap; a reservation for later takes no room there yet."""
+    board, items = trial.board, trial.items
+    path, gpus = board.path(items.project[item]), items.gpus[item]
+    return any([board.funds.find_lack(node, gpus, board.now) > 0 for node in path])
 
 
 def _is_open(trial: Trial, item: int, kept: Kept) -> bool:

@@ -15,7 +15,7 @@ from scheduler.limits import is_positive
 from scheduler.ordering import ALONE, Leaf, Offer, Walk
 from scheduler.placement import FOR_ALLOCATED, FREE, MOST, Placement
 from scheduler.preemption import Asker, Plan
-from scheduler.reserved import find_reserved_way
+from scheduler.reserved import find_reserved_way, may_have_way
 from scheduler.tally import Tally
 from scheduler.types import Code, Return, Standing
 
@@ -167,11 +167,7 @@ class Trial:
         if self.items.returns[item]:
             return row in board.pool.unallocated and self.fits_reservations(row)
         if row in board.book.by_row:
-            dropped = board.book.drop(row)
-            found = dropped and find_reserved_way(self, item, dropped[1])
-            if dropped is not None:
-                board.book.put_back(dropped)
-            return bool(found)
+            return self.has_reserved_way(item)
         if self.find_free(item) is not None:
             return True
         if self.items.author[item] in board.banned:
@@ -180,6 +176,16 @@ class Trial:
         closed = board.book.list_closed(self.list_zones(item, taking=True))
         room = board.pool.count_room(board.pool.judge(self.make_asker(item)), closed)
         return room.count_slots(gpus) >= replicas
+
+    def has_reserved_way(self, item: int) -> bool:
+        """The same for what holds a reservation, which is in its own way no longer while it is asked."""
+        book, row = self.board.book, self.items.row[item]
+        if not may_have_way(self, item, book.find(row)):
+            return False
+        dropped = book.drop(row)
+        found = find_reserved_way(self, item, dropped[1])
+        book.put_back(dropped)
+        return found is not None
 
     def lay_out_walk(self) -> Walk:
         """The tree, with the items in its leaves."""
@@ -252,10 +258,10 @@ class Trial:
 
     def try_reserved(self, item: int) -> bool:
         """R12: a workload with a reservation starts on whatever it can get, by the licence that it keeps."""
-        board = self.board
-        dropped = board.book.drop(self.items.row[item])
-        if dropped is None:
+        board, row = self.board, self.items.row[item]
+        if not may_have_way(self, item, board.book.find(row)):
             return False
+        dropped = board.book.drop(row)
         kept = dropped[1]
         found = find_reserved_way(self, item, kept)
         if found is None:
