@@ -135,7 +135,7 @@ class Board:
         project, priority = attempts.project.item(attempt), attempts.priority.item(attempt)
         funded = facts.standing.item(attempt) == Standing.FUNDED
         path = self.tree.path_of[project]
-        gpus, places, since = facts.attempt_gpus.item(attempt), facts.places[attempt], self.saved_at(attempt)
+        gpus, places, since = facts.gpus_of(attempt), facts.places[attempt], self.saved_at(attempt)
         return Victim(attempt, project, priority, lapsed, gpus, since, self.pool.clock, places, path, funded)
 
     def saved_at(self, attempt: int) -> int:

@@ -127,7 +127,7 @@ def add_returns(board: Board, offer: Offer) -> None:
             first_submit_at=attempts.first_submit_at.item(attempt),
             workload=attempts.workload.item(attempt),
             replicas=attempts.replicas.item(attempt),
-            gpus=board.facts.attempt_gpus.item(attempt),
+            gpus=board.facts.gpus_of(attempt),
             contract_seconds=board.remaining(attempt),
             kind=ALONE,
         )

@@ -50,7 +50,6 @@ class Facts:
     hosts: Hosts
     pending: Pending
     attempts: Attempts
-    attempt_gpus: IntArray  # in total
     places: list[dict[int, int]]  # by attempt: GPUs by host index
     place_attempt: IntArray  # the same as flat columns
     place_host: IntArray
@@ -60,6 +59,14 @@ class Facts:
     schedulable: BoolArray  # by host
     bookings: list[Booking]  # reservations, in the order made
     actions: list[Action] = field(default_factory=list)
+
+    def gpus_of(self, attempt: int) -> int:
+        """In total."""
+        return self.attempts.replicas.item(attempt) * self.attempts.gpus_per_replica.item(attempt)
+
+    def list_gpus(self) -> IntArray:
+        """By attempt, in total."""
+        return self.attempts.replicas * self.attempts.gpus_per_replica
 
 
 def take_rows(record: Any, rows: IntArray | BoolArray) -> Any:
@@ -88,7 +95,6 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
         hosts=hosts,
         pending=take_rows(snapshot.pending, np.argsort(snapshot.pending.id, kind="stable")),
         attempts=attempts,
-        attempt_gpus=attempts.replicas * attempts.gpus_per_replica,
         places=places,
         place_attempt=columns[0],
         place_host=columns[1],

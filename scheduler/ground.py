@@ -180,7 +180,7 @@ class Ground:
     def _find_rest(self, board: Board) -> int:
         now = board.now
         due = self._dues.list_next()
-        if self.ledgers.express_out and (board.line.short & ~board.started).any():
+        if self.ledgers.express_out and board.line.kinds.quick:
             due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
         over_at = [at + self.policy.reservation_ban_seconds for _, at in self.state.cancelled]
         due += [until for until in (*self._bans.until.values(), *over_at) if until > now]
@@ -275,7 +275,8 @@ class Ground:
         attempts, pending = state.attempts.view(), state.pending.view()
         hosts = state.hosts.view()
         held = np.zeros(len(attempts.id), dtype=bool)
-        held[list(self._dues.held)] = True
+        if self._dues.held:
+            held[list(self._dues.held)] = True
         row, host, gpus = self._seats.columns()
         self._line.extend(pending, state.pending.count, self._over)
         if self._snapshot is None:
@@ -287,7 +288,6 @@ class Ground:
             hosts=hosts,
             pending=pending,
             attempts=attempts,
-            attempt_gpus=attempts.replicas * attempts.gpus_per_replica,
             places=self._seats.places,
             place_attempt=row,
             place_host=host,

@@ -15,24 +15,13 @@ from scheduler.ordering import Items, rank, sort_pending
 from scheduler.tally import Tally
 from scheduler.types import BoolArray, IntArray, Pending, Policy
 
-Columns = dict[str, "IntArray | BoolArray"]
-
 
 class Line:
-    """Every row as an item of a walk, the queue of each project, and columns beside those of Pending.
+    """Every row as an item of a walk, the queue of each project, and numbers beside the columns of Pending.
 
-    `queues`: by project, the rows that wait, by the policy's keys but for authors' usage. Columns: `gpus`, in
-    total; `charge`, the minimum runtime in GPU-seconds; `funds`, it asks for a minimum runtime; `short`, it
-    may start express; `kind`, see `Kinds`. The columns of rows that wait no longer stay as they were, those of spare
-    rows of Pending are all 0.
+    `queues`: by project, the rows that wait, by the policy's keys but for authors' usage. `kind`, `shape`:
+    by row, see `Kinds`; those of rows that wait no longer stay as they were, those of spare rows are 0.
     """
-
-    gpus: IntArray
-    charge: IntArray
-    funds: BoolArray
-    short: BoolArray
-    shape: IntArray
-    kind: IntArray
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -42,7 +31,7 @@ class Line:
         self.queues: dict[int, list[int]] = {}
         self.largest_gpus = 0  # that anybody asked for in total
         self.count = 0
-        self._columns: Columns = {}
+        self.kind = self.shape = np.zeros(0, dtype=np.int64)
 
     @classmethod
     def of(cls, pending: Pending, policy: Policy) -> Line:
@@ -53,9 +42,9 @@ class Line:
 
     def extend(self, pending: Pending, count: int, over: BoolArray) -> None:
         """The rows that have come since, the first `count` of the table's; `over`: some have left again."""
-        if not self._columns:
+        if not self.count and not len(self.kind):
             self._fill(pending if count == len(pending.id) else _cut(pending, count))
-        if len(pending.id) > len(self.gpus):
+        if len(pending.id) > len(self.kind):
             self._grow(len(pending.id))
         old, self.count = self.count, count
         if old < count:
@@ -66,9 +55,8 @@ class Line:
                 self.leave(row)
 
     def _grow(self, size: int) -> None:
-        for name, column in self._columns.items():
-            self._columns[name] = np.concatenate([column, np.zeros(size - len(column), dtype=column.dtype)])
-        self._show()
+        spare = np.zeros(size - len(self.kind), dtype=np.int64)
+        self.kind, self.shape = np.concatenate([self.kind, spare]), np.concatenate([self.shape, spare])
 
     def leave(self, row: int) -> None:
         """It waits no longer."""
@@ -79,9 +67,9 @@ class Line:
 
     def _add(self, pending: Pending, row: int) -> None:
         """One row, as `_fill` does all."""
-        kinds, items, columns = self.kinds, self.items, self._columns
+        kinds, items = self.kinds, self.items
         name = name_kinds([getattr(pending, column).item(row) for column in NAMED], self._policy)
-        project, priority, replicas, _, seconds, short, _ = name
+        project, priority, replicas, _, seconds, _, _ = name
         kind = kinds.find(name)
         gpus = kinds.gpus[kind]
         kinds.come(kind)
@@ -100,27 +88,14 @@ class Line:
         )
         insort(self.queues.setdefault(project, []), row, key=lambda item: rank(items, item, self.order, 0))
         self.largest_gpus = max(self.largest_gpus, gpus)
-        columns["gpus"][row] = gpus
-        columns["charge"][row] = kinds.charge[kind]
-        columns["funds"][row] = seconds > 0
-        columns["short"][row] = short
-        columns["shape"][row] = kinds.shape[kind]
-        columns["kind"][row] = kind
+        self.kind[row], self.shape[row] = kind, kinds.shape[kind]
 
     def _fill(self, pending: Pending) -> None:
         """All rows at once."""
         self.count = len(pending.id)
         kind = self._number(name_kinds([getattr(pending, column) for column in NAMED], self._policy))
-        kinds = self.kinds
-        seconds, gpus = pending.min_runtime_seconds, pending.replicas * pending.gpus_per_replica
-        self._columns = {
-            "gpus": gpus,
-            "charge": gpus * seconds,
-            "funds": seconds > 0,
-            "short": np.array(kinds.short, dtype=bool)[kind],
-            "shape": np.array(kinds.shape, dtype=np.int64)[kind],
-            "kind": kind,
-        }
+        gpus = pending.replicas * pending.gpus_per_replica
+        self.kind, self.shape = kind, np.array(self.kinds.shape, dtype=np.int64)[kind]
         self.largest_gpus = int(gpus.max(initial=0))
         self.items = Items.of(pending, gpus, kind)
         order = sort_pending(pending, self.order)
@@ -129,7 +104,6 @@ class Line:
         self.queues = {
             self.items.project[rows[0]]: rows for rows in (part.tolist() for part in np.split(order, cuts)) if rows
         }
-        self._show()
 
     def _number(self, columns: Sequence[IntArray | BoolArray]) -> IntArray:
         """The kinds of all rows, by the columns of their names, and which each is."""
@@ -143,10 +117,6 @@ class Line:
         kind = np.empty(len(order), dtype=np.int64)
         kind[order] = np.cumsum(new) - 1
         return kind
-
-    def _show(self) -> None:
-        for name, column in self._columns.items():
-            setattr(self, name, column)
 
     def can_hold(self, tally: Tally) -> BoolArray:
         """For every row: whether hosts of that tally could hold its gang."""

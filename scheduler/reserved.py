@@ -48,7 +48,7 @@ def _lacks_room(trial: Trial, item: int) -> bool:
     """R7: under some burst cap; a reservation for later takes no room there yet."""
     board, items = trial.board, trial.items
     path, gpus = board.path(items.project[item]), items.gpus[item]
-    return any([board.funds.find_lack(node, gpus, board.now) > 0 for node in path])
+    return any(board.funds.find_lack(node, gpus, board.now) for node in path)
 
 
 def _is_open(trial: Trial, item: int, kept: Kept) -> bool:
@@ -114,9 +114,9 @@ def list_lapses(board: Board, project: int, gpus: int, plan: Plan, own: frozense
     for node in board.path(project):
         gone = {*plan.victims, *lapses}
         under = [one for one in sorted(pool.funded_below.get(node, ())) if one not in gone]
-        freed = sum(int(board.facts.attempt_gpus[one]) for one in gone if pool.is_under(one, node))
+        freed = sum(board.facts.gpus_of(one) for one in gone if pool.is_under(one, node))
         lack = funds.find_lack(node, gpus, board.now) - freed
-        chosen = _choose_least([(one, int(board.facts.attempt_gpus[one])) for one in under if one in own], lack)
+        chosen = _choose_least([(one, board.facts.gpus_of(one)) for one in under if one in own], lack)
         if chosen is None:
             return None
         lapses += chosen

@@ -102,7 +102,7 @@ def join_rows(facts: Facts, closed: Segments, chosen: BoolArray, window: Window)
         np.concatenate([closed.author, attempts.author[rows]]),
         np.concatenate([closed.start_at, attempts.segment_at[rows]]),
         np.concatenate([closed.end_at, np.full(len(rows), facts.now, dtype=np.int64)]),
-        np.concatenate([closed.gpus, facts.attempt_gpus[rows]]),
+        np.concatenate([closed.gpus, facts.list_gpus()[rows]]),
     )
     return clip_rows(joined, window)
 
@@ -110,7 +110,7 @@ def join_rows(facts: Facts, closed: Segments, chosen: BoolArray, window: Window)
 def _measure_unserved(facts: Facts, counted: BoolArray) -> IntArray:
     attempts = facts.attempts
     seconds = measure_unserved(attempts.contract_seconds, attempts.running_at, facts.now, counted)
-    return seconds * facts.attempt_gpus
+    return seconds * facts.list_gpus()
 
 
 def _add_unserved(facts: Facts, tree: Tree, totals: list[int], counted: BoolArray) -> None:
@@ -132,7 +132,7 @@ def _sum_unallocated(facts: Facts, tree: Tree, window: Window, paths: list[tuple
 
 def _sum_by_project(facts: Facts, chosen: BoolArray, projects: int) -> list[int]:
     sums = np.zeros(projects, dtype=np.int64)
-    np.add.at(sums, facts.attempts.project[chosen], facts.attempt_gpus[chosen])
+    np.add.at(sums, facts.attempts.project[chosen], facts.list_gpus()[chosen])
     return [int(value) for value in sums]
 
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 class Tally:
     """Hosts counted by their number of GPUs, of some kind."""
 
-    def __init__(self, gpus: Iterable[int] = ()) -> None:
-        self._hosts: dict[int, int] = Counter(gpus)
+    def __init__(self, gpus: Iterable[int] | None = None) -> None:
+        self._hosts: dict[int, int] = {} if gpus is None else dict(Counter(gpus))
         self._slots: dict[int, int] = {}
 
     def copy(self) -> Tally:
         """The same numbers, apart from now on."""
         other = Tally()
-        other._hosts.update(self._hosts)
+        other._hosts = self._hosts.copy()
         return other
 
     def move(self, old: int, new: int) -> None:

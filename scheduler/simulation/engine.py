@@ -6,6 +6,8 @@ said in docs/scenarios/README.md.
 
 from __future__ import annotations
 
+import gc
+
 from scheduler.simulation.budgets import Budgets
 from scheduler.simulation.figures import build_report
 from scheduler.simulation.hosts import HostTable
@@ -27,7 +29,14 @@ def run(setup: Setup, *, progress: Progress | None = None) -> Report:
     ends with Cancelled. SetupRefused names what can't be simulated.
     """
     loop = start_run(setup)
-    loop.run(progress)
+    # Nothing here is left in cycles but attempts and those that they wait for, which the report needs anyhow.
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        loop.run(progress)
+    finally:
+        if was:
+            gc.enable()
     return build_report(loop)
 
 

@@ -66,5 +66,5 @@ def test_rows_that_come_and_go_leave_the_line_of_those_that_wait(seed: int, firs
     for row in np.flatnonzero(gone & ~over).tolist()[int(gone[:first].sum()) :]:
         line.leave(row)
     assert tell(line) == tell(Line.of(take_rows(pending, ~(over | gone)), policy))
-    assert line.gpus.tolist() == (pending.replicas * pending.gpus_per_replica).tolist()
+    assert line.items.gpus == (pending.replicas * pending.gpus_per_replica).tolist()
     assert [line.kinds.seconds[kind] for kind in line.kind.tolist()] == pending.min_runtime_seconds.tolist()
