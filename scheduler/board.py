@@ -252,14 +252,16 @@ def _open_floor(facts: Facts) -> Floor:
     hosts = facts.hosts
     floor = Floor(hosts.gpus.tolist(), hosts.block.tolist(), facts.schedulable.tolist())
     occupied, kept = np.zeros(len(hosts.id), dtype=np.int64), np.zeros(len(hosts.id), dtype=np.int64)
-    there = ((facts.standing != GONE) & ~facts.held)[facts.place_attempt]
-    np.add.at(occupied, facts.place_host[there], facts.place_gpus[there])
-    allocated = find_allocated(facts)[facts.place_attempt]
-    np.add.at(kept, facts.place_host[allocated], facts.place_gpus[allocated])
+    occupies, (row, host, gpus) = facts.standing != GONE, facts.seats
+    occupies[list(facts.held)] = False
+    there = occupies[row]
+    np.add.at(occupied, host[there], gpus[there])
+    allocated = find_allocated(facts)[row]
+    np.add.at(kept, host[allocated], gpus[allocated])
     coming = _list_coming(facts)
-    for attempt in np.flatnonzero(facts.held).tolist():
-        for host, gpus in facts.places[attempt].items():
-            occupied[host] += max(gpus - coming.get((int(facts.attempts.id[attempt]), host), 0), 0)
+    for attempt in facts.held:
+        for place, count in facts.places[attempt].items():
+            occupied[place] += max(count - coming.get((int(facts.attempts.id[attempt]), place), 0), 0)
     floor.free, floor.kept = (hosts.gpus - occupied).tolist(), kept.tolist()
     floor.free = [max(free, 0) if open_ else 0 for free, open_ in zip(floor.free, floor.schedulable, strict=True)]
     floor.index_hosts()

@@ -51,11 +51,9 @@ class Facts:
     pending: Pending
     attempts: Attempts
     places: list[dict[int, int]]  # by attempt: GPUs by host index
-    place_attempt: IntArray  # the same as flat columns
-    place_host: IntArray
-    place_gpus: IntArray
+    seats: IntArray  # the same, flat: (attempt, host, GPUs) in columns
     standing: IntArray
-    held: BoolArray  # GPUs are being emptied for it
+    held: set[int]  # attempts that GPUs are being emptied for
     schedulable: BoolArray  # by host
     bookings: list[Booking]  # reservations, in the order made
     actions: list[Action] = field(default_factory=list)
@@ -85,8 +83,8 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
     new_host, new_attempt = np.argsort(host_order), np.argsort(attempt_order)
     places: list[dict[int, int]] = [{} for _ in range(len(attempts.id))]
     gpus = snapshot.attempts.gpus_per_replica[rows.attempt] * rows.replicas
-    columns = (new_attempt[rows.attempt], new_host[rows.host], gpus)
-    for attempt, host, count in zip(*(column.tolist() for column in columns), strict=True):
+    seats = np.stack([new_attempt[rows.attempt], new_host[rows.host], gpus])
+    for attempt, host, count in seats.T.tolist():
         places[attempt][host] = places[attempt].get(host, 0) + count
     return Facts(
         snapshot=snapshot,
@@ -96,11 +94,9 @@ def read_facts(snapshot: Snapshot, policy: Policy) -> Facts:
         pending=take_rows(snapshot.pending, np.argsort(snapshot.pending.id, kind="stable")),
         attempts=attempts,
         places=places,
-        place_attempt=columns[0],
-        place_host=columns[1],
-        place_gpus=columns[2],
+        seats=seats,
         standing=attempts.standing.copy(),
-        held=attempts.segments_at == NEVER,
+        held=set(np.flatnonzero(attempts.segments_at == NEVER).tolist()),
         schedulable=hosts.schedulable & ~np.isin(hosts.id, snapshot.draining),  # R15
         bookings=_read_bookings(snapshot, new_host.tolist()),
     )
@@ -142,6 +138,7 @@ def quarantine_silent_hosts(facts: Facts, rows: Sequence[int]) -> None:
 def _quarantine_hosts(facts: Facts, attempt: int, silent_seconds: int) -> None:
     for host in sorted(facts.places[attempt]):
         if facts.schedulable[host]:
+            facts.schedulable = facts.schedulable.copy()
             facts.schedulable[host] = False
             number, host_id = facts.attempts.id.item(attempt), facts.hosts.id.item(host)
             why = reason(Code.HOST_SILENT, host=host_id, attempt=number, silent_seconds=silent_seconds)
@@ -154,13 +151,13 @@ def give_up_hopeless(facts: Facts, rows: Sequence[int]) -> None:
     limit = facts.policy.start_limit_seconds
     for attempt in rows:
         waited = facts.now - attempts.segments_at.item(attempt)
-        if attempts.running_at.item(attempt) != NEVER or waited < limit or held[attempt]:
+        if attempts.running_at.item(attempt) != NEVER or waited < limit or attempt in held:
             continue
         if standing.item(attempt) not in (GONE, STOPPING):
             why = reason(Code.NOT_RUNNING_IN_TIME, waited_seconds=waited, limit_seconds=limit)
             facts.actions.append(GiveUp(attempts.id.item(attempt), False, why))
             standing[attempt] = STOPPING
-    _give_up_lost(facts, [attempt for attempt in rows if held[attempt]])
+    _give_up_lost(facts, [attempt for attempt in rows if attempt in held])
 
 
 def _give_up_lost(facts: Facts, held: Sequence[int]) -> None:
@@ -171,7 +168,7 @@ def _give_up_lost(facts: Facts, held: Sequence[int]) -> None:
             why = reason(Code.HOST_LOST, host=facts.hosts.id.item(gone[0]))
             facts.actions.append(GiveUp(facts.attempts.id.item(attempt), True, why))
             facts.standing[attempt] = GONE
-            facts.held[attempt] = False
+            facts.held.discard(attempt)
             lost.append(attempt)
     _requeue(facts, lost)
 
@@ -198,14 +195,14 @@ def _requeue(facts: Facts, lost: list[int]) -> None:
 def begin_emptied(facts: Facts, rows: Sequence[int]) -> None:
     """R10: a held attempt whose victims are all gone gets its GPUs; its segments start now."""
     attempts = facts.attempts
-    held = [attempt for attempt in rows if facts.held[attempt]]
+    held = [attempt for attempt in rows if attempt in facts.held]
     if not held:
         return
     waited_for = set(attempts.taker[facts.standing == STOPPING].tolist())
     for attempt in held:
         number = attempts.id.item(attempt)
         if number not in waited_for:
-            facts.held[attempt] = False
+            facts.held.discard(attempt)
             why = reason(Code.GPUS_FREE, waited_seconds=max(facts.now - attempts.decided_at.item(attempt), 0))
             facts.actions.append(Begin(number, why))
 
@@ -227,10 +224,11 @@ def drain_hosts(facts: Facts) -> None:
     if not len(facts.snapshot.draining):
         return
     emptying = np.isin(facts.hosts.id, facts.snapshot.draining)
-    there = np.unique(facts.place_attempt[emptying[facts.place_host]])
+    row, on_host, _ = facts.seats
+    there = np.unique(row[emptying[on_host]])
     for attempt in there.tolist():
         standing = int(facts.standing[attempt])
-        if standing in (Standing.FUNDED, Standing.UNALLOCATED) and not facts.held[attempt]:
+        if standing in (Standing.FUNDED, Standing.UNALLOCATED) and attempt not in facts.held:
             host = min(host for host in facts.places[attempt] if emptying[host])
             free = standing == Standing.UNALLOCATED
             grace = policy.grace_unallocated_seconds if free else policy.grace_allocated_seconds

@@ -274,10 +274,6 @@ class Ground:
         state, policy = self.state, self.policy
         attempts, pending = state.attempts.view(), state.pending.view()
         hosts = state.hosts.view()
-        held = np.zeros(len(attempts.id), dtype=bool)
-        if self._dues.held:
-            held[list(self._dues.held)] = True
-        row, host, gpus = self._seats.columns()
         self._line.extend(pending, state.pending.count, self._over)
         if self._snapshot is None:
             self._snapshot = state.view(pending, attempts, hosts)
@@ -289,14 +285,12 @@ class Ground:
             pending=pending,
             attempts=attempts,
             places=self._seats.places,
-            place_attempt=row,
-            place_host=host,
-            place_gpus=gpus,
+            seats=self._seats.columns(),
             standing=attempts.standing.copy(),
-            held=held,
+            held=self._dues.held.copy(),
             schedulable=hosts.schedulable & ~np.isin(hosts.id, list(state.draining))
             if state.draining
-            else hosts.schedulable.copy(),
+            else hosts.schedulable,
             bookings=self._read_bookings(),
         )
 

@@ -32,6 +32,7 @@ class Line:
         self.largest_gpus = 0  # that anybody asked for in total
         self.count = 0
         self.kind = self.shape = np.zeros(0, dtype=np.int64)
+        self._is_filled = False
 
     @classmethod
     def of(cls, pending: Pending, policy: Policy) -> Line:
@@ -42,7 +43,7 @@ class Line:
 
     def extend(self, pending: Pending, count: int, over: BoolArray) -> None:
         """The rows that have come since, the first `count` of the table's; `over`: some have left again."""
-        if not self.count and not len(self.kind):
+        if not self._is_filled:
             self._fill(pending if count == len(pending.id) else _cut(pending, count))
         if len(pending.id) > len(self.kind):
             self._grow(len(pending.id))
@@ -92,6 +93,7 @@ class Line:
 
     def _fill(self, pending: Pending) -> None:
         """All rows at once."""
+        self._is_filled = True
         self.count = len(pending.id)
         kind = self._number(name_kinds([getattr(pending, column) for column in NAMED], self._policy))
         gpus = pending.replicas * pending.gpus_per_replica

@@ -35,10 +35,9 @@ class Seats:
         for row in range(self.state.attempts.count):
             self._sit(row)
 
-    def columns(self) -> tuple[IntArray, IntArray, IntArray]:
+    def columns(self) -> IntArray:
         """(row, host index, GPUs), rising by row; of attempts that are over, too, until the table forgets them."""
-        row, host, gpus = self._flat[:, : self._count]
-        return row, host, gpus
+        return self._flat[:, : self._count]
 
     def count(self, host: int, facts: Facts) -> tuple[int, int, int]:
         """GPUs of a host that are occupied, that allocated work has or is held for, and that all askers may take."""
@@ -46,7 +45,7 @@ class Seats:
         occupied = kept = takeable = 0
         for row in self.on_host.get(host, ()):
             gpus, its = places[row][host], standing.item(row)
-            occupied += max(gpus - self._count_coming(host, row), 0) if held.item(row) else gpus
+            occupied += max(gpus - self._count_coming(host, row), 0) if row in held else gpus
             if its == UNALLOCATED:
                 takeable += gpus
             elif its in ALLOCATED:

@@ -217,7 +217,7 @@ def _find_workload(attempts: Attempts, number: int) -> int:
 def _list_needed(board: Board) -> dict[tuple[int, int], int]:
     """GPUs that held attempts and starts of this decision wait for, by workload id and host."""
     facts, needed = board.facts, {}
-    for one in np.flatnonzero(facts.held).tolist():
+    for one in facts.held:
         for host, gpus in facts.places[one].items():
             needed[int(facts.attempts.workload[one]), host] = gpus
     for row, placement, _, takes in board.fresh:
@@ -229,9 +229,9 @@ def _list_needed(board: Board) -> dict[tuple[int, int], int]:
 def _holds_of_attempts(board: Board) -> IntArray:
     """What holds or occupies GPUs and is not stopping: one column for each attempt and host."""
     facts, attempts, policy = board.facts, board.facts.attempts, board.policy
-    there = ((facts.standing > 0) & (facts.standing != Standing.STOPPING))[facts.place_attempt]
-    there &= facts.schedulable[facts.place_host]
-    one, host, gpus = facts.place_attempt[there], facts.place_host[there], facts.place_gpus[there]
+    there = ((facts.standing > 0) & (facts.standing != Standing.STOPPING))[facts.seats[0]]
+    there &= facts.schedulable[facts.seats[1]]
+    one, host, gpus = facts.seats[:, there]
     standing, running_at, contract = facts.standing[one], attempts.running_at[one], attempts.contract_seconds[one]
     allocated = is_allocated(standing)
     began = attempts.segments_at[one]

@@ -273,8 +273,8 @@ MUTANTS = (
         "R15",
         "a drain ends protected work",
         "facts",
-        "if standing in (Standing.FUNDED, Standing.UNALLOCATED) and not facts.held[attempt]:",
-        "if standing != Standing.STOPPING and not facts.held[attempt]:",
+        "if standing in (Standing.FUNDED, Standing.UNALLOCATED) and attempt not in facts.held:",
+        "if standing != Standing.STOPPING and attempt not in facts.held:",
         "r15_drain",
     ),
     core(
