@@ -81,13 +81,12 @@ def mark_rows(board: Board, kinds: list[int]) -> BoolArray:
     return np.asarray(marked)
 
 
-def offer_waiting(board: Board, kinds: list[int], booked: bool = False) -> Offer:
-    """What waits of these kinds; what holds a reservation only if it is asked for (R12)."""
+def offer_waiting(board: Board, kinds: list[int]) -> Offer:
+    """What waits of these kinds, but for what holds a reservation (R12)."""
     line = board.line
     wanted, kind_of = set(kinds), line.items.kind
     gone = {row for row, _, _, _ in board.fresh}
-    if not booked:
-        gone.update(board.book.by_row)
+    gone.update(board.book.by_row)
     offer: Offer = {}
     for project in {line.kinds.project[kind] for kind in wanted}:
         queue = [row for row in line.queues[project] if kind_of[row] in wanted and row not in gone]
@@ -96,18 +95,15 @@ def offer_waiting(board: Board, kinds: list[int], booked: bool = False) -> Offer
     return offer
 
 
-def add_booked(board: Board, offer: Offer, tally: Tally) -> None:
-    """R12: the funding of what holds a reservation is kept, whatever its balance."""
+def list_booked(board: Board, tally: Tally) -> list[int]:
+    """What holds a reservation and could get its GPUs: its funding is kept, whatever its balance (R12)."""
     items = board.line.items
-    for row in board.book.by_row:
-        asks = items.contract_seconds[row] > 0 and not board.started[row]
-        known = row in offer.get(items.project[row], ())
-        if asks and not known and keep_fitting(board, [items.kind[row]], tally):
-            _insert(board, offer, row)
+    asking = [row for row in board.book.by_row if items.contract_seconds[row] > 0 and not board.started[row]]
+    return [row for row in asking if keep_fitting(board, [items.kind[row]], tally)]
 
 
-def add_returns(board: Board, offer: Offer) -> None:
-    """Unallocated attempts with a contract, whose path is above the margin, ask to return (R6)."""
+def list_returns(board: Board) -> list[int]:
+    """Unallocated attempts with a contract, whose path is above the margin, ask to return (R6): items of a walk."""
     line, attempts = board.line, board.facts.attempts
     line.items.cut(line.count)
     for attempt in sorted(_list_above_margin(board)):
@@ -131,7 +127,7 @@ def add_returns(board: Board, offer: Offer) -> None:
             contract_seconds=board.remaining(attempt),
             kind=ALONE,
         )
-        _insert(board, offer, len(line.items) - 1)
+    return list(range(line.count, len(line.items)))
 
 
 def _list_above_margin(board: Board) -> list[int]:
@@ -145,7 +141,8 @@ def _list_above_margin(board: Board) -> list[int]:
     return found
 
 
-def _insert(board: Board, offer: Offer, item: int) -> None:
+def insert_item(board: Board, offer: Offer, item: int) -> None:
+    """Into the queue of its project, where its keys put it."""
     items, order = board.line.items, board.line.order
     queue = offer.setdefault(items.project[item], [])
     queue.append(item)

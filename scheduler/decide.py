@@ -10,12 +10,11 @@ import gc
 
 from scheduler.board import Board, lay_out
 from scheduler.candidates import (
-    add_booked,
-    add_returns,
     find_allowed,
     find_express,
     find_fundable,
-    offer_waiting,
+    list_booked,
+    list_returns,
 )
 from scheduler.effects import lapse_unfunded
 from scheduler.facts import read_facts, settle_time
@@ -102,19 +101,18 @@ def _walk_to_rest(board: Board) -> None:
 def _walk_express(board: Board) -> None:
     kinds = find_express(board, board.floor.tallies[MOST])
     if kinds:
-        ExpressTrial(board, offer_waiting(board, kinds, booked=True)).run()
+        booked = [row for row in board.book.by_row if board.line.items.kind[row] in kinds and not board.started[row]]
+        ExpressTrial(board, kinds, booked).run()
 
 
 def _walk_funded(board: Board) -> bool:
     """True if work of some project wasn't considered because of a head that waits (policy)."""
     saves = board.policy.save_for_head  # a head that can't start matters, too (R12)
     tally = Tally(board.floor.gpus) if saves else board.floor.tallies[MOST]
-    offer = offer_waiting(board, find_fundable(board, tally), booked=True)
-    add_booked(board, offer, tally)
-    add_returns(board, offer)
-    if not offer:
+    kinds, alone = find_fundable(board, tally), list_booked(board, tally) + list_returns(board)
+    if not kinds and not alone:
         return False
-    trial = Trial(board, offer)
+    trial = Trial(board, kinds, alone)
     trial.run()
     return bool(trial.saving)
 
@@ -123,7 +121,7 @@ def _start_reserved(board: Board) -> None:
     """In the order in which they were made; one that can't start yet keeps its hosts."""
     for kept in list(board.book.by_zone.values()):
         if kept.booking.at <= board.now:
-            Trial(board, {board.line.items.project[kept.row]: [kept.row]}).run()
+            Trial(board, [], [kept.row]).run()
 
 
 def _walk_free(board: Board) -> None:
@@ -131,4 +129,4 @@ def _walk_free(board: Board) -> None:
     if free.largest():
         kinds = find_allowed(board, free)
         if kinds:
-            FreeTrial(board, offer_waiting(board, kinds)).run()
+            FreeTrial(board, kinds).run()

@@ -14,9 +14,9 @@ import numpy as np
 from scheduler.board import Board
 from scheduler.book import Kept, starts_by
 from scheduler.bookings import Booking
-from scheduler.candidates import find_fundable, offer_waiting
+from scheduler.candidates import find_fundable
 from scheduler.limits import ENDLESS
-from scheduler.ordering import Items, Offer
+from scheduler.ordering import Items
 from scheduler.placement import spread_gang
 from scheduler.preemption import Asker
 from scheduler.starts import Trial
@@ -44,9 +44,8 @@ def reserve_for_heads(board: Board) -> bool:
     heads = _list_heads(board)
     if not heads or _is_vain(board, heads):
         return False
-    made, offer = len(board.made), _offer_heads(board, heads)
-    if offer:
-        HeadTrial(board, offer).run()
+    made = len(board.made)
+    HeadTrial(board, heads).run()
     return len(board.made) > made
 
 
@@ -60,8 +59,7 @@ def _is_vain(board: Board, heads: list[int]) -> bool:
     hopeful = find_hopeful(board, heads)
     if len(hopeful) == len(heads):
         return False
-    offer = _offer_heads(board, hopeful)
-    return not offer or HeadTrial(board, offer).is_vain()
+    return not hopeful or HeadTrial(board, hopeful).is_vain()
 
 
 def _list_heads(board: Board) -> list[int]:
@@ -71,17 +69,6 @@ def _list_heads(board: Board) -> list[int]:
         return heads
     taken = {branch_of(board, board.line.items.project[row]) for row in board.book.by_row}
     return [kind for kind in heads if branch_of(board, project[kind]) not in taken]
-
-
-def _offer_heads(board: Board, heads: list[int]) -> Offer:
-    """What waits of these kinds without a reservation, but for authors who may have none."""
-    offer = offer_waiting(board, heads)
-    banned = list_banned(board) | board.banned if offer else ()
-    if banned:
-        author = board.line.items.author
-        offer = {project: [row for row in queue if author[row] not in banned] for project, queue in offer.items()}
-        offer = {project: queue for project, queue in offer.items() if queue}
-    return offer
 
 
 def find_hopeful(board: Board, heads: list[int]) -> list[int]:
@@ -146,12 +133,12 @@ def list_banned(board: Board) -> set[int]:
 class HeadTrial(Trial):
     """The walk that reserves instead of starting."""
 
-    def __init__(self, board: Board, offer: Offer) -> None:
+    def __init__(self, board: Board, kinds: list[int]) -> None:
         self.done: set[int] = set()  # children of the root that are served or have tried enough
         self.cut: set[int] = set()  # of them: those that have tried enough
         self.tried: dict[int, set[tuple[int, ...]]] = {}
         self.longest: dict[tuple[int, ...], int] = {}  # by name: the longest contract that would do, 0: none
-        super().__init__(board, offer)
+        super().__init__(board, kinds, barred=board.banned | list_banned(board))
         self.timeline = Timeline(board)
 
     def run(self) -> None:
@@ -190,9 +177,9 @@ class HeadTrial(Trial):
         head = self._make_head(item, self.items.contract_seconds[item])
         return self.timeline.could_hold(head) and find_burst_time(self.timeline, head, self.items, item) is not None
 
-    def count_most(self, items: list[int]) -> Tally:
-        """Hosts by the GPUs that are certain for some of these items, all of one project, sooner or later."""
-        return self.timeline.count_ever(self.make_widest(items))
+    def count_most(self, project: int, kinds: list[int]) -> Tally:
+        """Hosts by the GPUs that are certain for some of a project's kinds, sooner or later."""
+        return self.timeline.count_ever(self.make_widest(project, kinds))
 
     def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
         """Branches that the project leads, once charged, whoever has work there."""
@@ -259,7 +246,7 @@ class HeadTrial(Trial):
     def _make_head(self, item: int, contract_seconds: int, leading: bool = False) -> Asker:
         """As an asker with that contract; `leading`: as if it led every other branch."""
         items, tree, project = self.items, self.board.tree, self.items.project[item]
-        led = self.list_led(project, self.count_asked(contract_seconds, item))
+        led = self.list_led(project, self.count_asked(contract_seconds, items.gpus[item]))
         if leading:
             path = self.board.path(project)
             led = tuple(one for node in path for one in tree.children[tree.parent[node]] if one != node)

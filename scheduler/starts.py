@@ -6,35 +6,32 @@ remembered: within one walk room only shrinks, so nobody asks for it again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from scheduler import explain
 from scheduler.board import Board
 from scheduler.effects import lapse_attempt, occupy, record_start, shift_reservations, take_victim
 from scheduler.limits import is_positive
-from scheduler.ordering import ALONE, Leaf, Offer, Walk
+from scheduler.offers import Offers
+from scheduler.ordering import Leaf, Walk
 from scheduler.placement import FOR_ALLOCATED, FREE, MOST, Placement
 from scheduler.preemption import Asker, Plan
 from scheduler.reserved import find_reserved_way, may_have_way
-from scheduler.tally import Tally
 from scheduler.types import Code, Return, Standing
 
-FEW_ITEMS = 4
-"""So many are simply walked."""
 
-
-class Trial:
+class Trial(Offers):
     """One walk over the tree: offers items in order, starts what can start."""
 
-    kinds = FOR_ALLOCATED
-    express = False
+    hosts = FOR_ALLOCATED
     charges = True  # the balance must be above 0
     saves = True  # behind what has no way, the rest of its project isn't charged (R12, policy)
 
-    def __init__(self, board: Board, offer: Offer) -> None:
-        self.board, self.offer, self.items = board, offer, board.line.items
-        booked, items = board.book.by_row, self.items
-        self.alone = {item for item in self.list_offered() if items.kind[item] == ALONE or item in booked}
+    def __init__(
+        self, board: Board, kinds: list[int], alone: Iterable[int] = (), barred: frozenset[int] = frozenset()
+    ) -> None:
+        super().__init__(board, kinds, alone, barred)
         self.blocked: set[tuple[int, int, object]] = set()
         self.failed: dict[int, int] = {}  # by kind of item: the turn of the board at which one had no way
         self.full: set[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = set()  # sizes that no free GPUs hold
@@ -48,10 +45,6 @@ class Trial:
     def node_key(self, node: int) -> tuple[int, int]:
         """The place of a node among its siblings, as a Walk wants it."""
         return self.board.funds.order_key(node)
-
-    def list_offered(self) -> list[int]:
-        """All its items."""
-        return [item for queue in self.offer.values() for item in queue]
 
     def run(self) -> None:
         """Offer every item once, in the order of R8, until nothing that is left can start.
@@ -73,17 +66,9 @@ class Trial:
                     return
             walk.drop(item, self.pass_hopeless)
 
-    def is_over(self) -> bool:
-        """Whether so much is offered that it is worth asking, and nothing of it can start or return."""
-        return sum([len(queue) for queue in self.offer.values()]) > FEW_ITEMS and self.is_vain()
-
     def withdraw(self, item: int) -> None:
         """It has started or returned."""
-        project = self.items.project[item]
         self.alone.discard(item)
-        self.offer[project].remove(item)
-        if not self.offer[project]:
-            del self.offer[project]
 
     def pass_hopeless(self, leaf: Leaf) -> None:
         """What is hopeless now stays so for the rest of the walk: down to what has a chance, the leaf drops it."""
@@ -104,62 +89,8 @@ class Trial:
         return self.charges and not self.alone and not is_positive(self.board.funds, self.board.path(project))
 
     def is_vain(self) -> bool:
-        """Whether nothing at all can start or return: then nobody's turn matters, and nothing changes on the way.
-
-        Of items that differ by their minimum runtime alone the shortest one answers for all; and of a project
-        nobody is asked whose gang would not fit if it had the widest licence of all that its project offers.
-        """
-        if self.board.policy.save_for_head and self.saves:
-            return False
-        if any(self.can_pay(item) and self.has_way(item) for item in self.alone):
-            return False
-        free = self.board.floor.tallies[FREE]
-        for queue in self.offer.values():
-            items = self.list_shortest(queue)
-            most = self.count_most(items) if items else free
-            for item in items:
-                replicas, gpus = self.shape(item)
-                if most.count_slots(gpus) < replicas and free.count_slots(gpus) < replicas:
-                    continue
-                if self.can_pay(item) and self.has_way(item):
-                    return False
-        return True
-
-    def list_shortest(self, queue: list[int]) -> list[int]:
-        """Of items of one project alike but for their minimum runtime the shortest; what stands alone is left out."""
-        items, banned = self.items, self.board.banned
-        if self.alone or banned:
-            one_of_kind = {self.kind_of(item): item for item in queue if item not in self.alone}
-        else:
-            one_of_kind = {items.kind[item]: item for item in queue}
-        shortest: dict[tuple[int, int, int, bool], int] = {}
-        for item in one_of_kind.values():
-            alike = items.priority[item], items.replicas[item], items.gpus[item], items.author[item] in banned
-            known = shortest.get(alike)
-            if known is None or items.contract_seconds[item] < items.contract_seconds[known]:
-                shortest[alike] = item
-        return list(shortest.values())
-
-    def count_most(self, items: list[int]) -> Tally:
-        """Hosts by the GPUs that some of these items, all of one project, could have there, all victims taken.
-
-        Licences only shrink with the contract that is charged, and grow with priority; a shorter contract
-        delays no reservation that a longer one does not.
-        """
-        board = self.board
-        asker = self.make_widest(items)
-        ends_at = board.ends_at(min(self.items.contract_seconds[item] for item in items), taking=True)
-        closed = board.book.list_closed(board.book.list_open(ends_at, self.express))
-        return board.pool.count_room(board.pool.judge(asker), closed)
-
-    def make_widest(self, items: list[int]) -> Asker:
-        """An asker with every licence that one of these items, all of one project, has."""
-        project, first = self.items.project[items[0]], items[0]
-        counted, priority = self.count_asked(self.items.contract_seconds[first], first), self.items.priority[first]
-        for item in items:
-            counted = min(counted, self.count_asked(self.items.contract_seconds[item], item))
-            priority = max(priority, self.items.priority[item])
-        return Asker(project, priority, self.express, 1, 1, self.list_led(project, counted))
+        """Whether nothing can start or return; with a policy that saves for a head it matters who is considered."""
+        return not (self.board.policy.save_for_head and self.saves) and super().is_vain()
 
     def has_way(self, item: int) -> bool:
         """Whether it could start or return just now."""
@@ -192,7 +123,7 @@ class Trial:
         board, items, order = self.board, self.items, self.leaf_order()
         leaves = {
             project: Leaf(items, order, queue, partial(board.author_total, project))
-            for project, queue in self.offer.items()
+            for project, queue in self.lay_out().items()
         }
         return Walk(board.tree, leaves, items, self.node_key)
 
@@ -309,7 +240,7 @@ class Trial:
         full = (replicas, gpus, zones, tuple(board.book.by_zone))
         if full in self.full:
             return None
-        place = board.floor.find_place(replicas, gpus, self.kinds, zones)
+        place = board.floor.find_place(replicas, gpus, self.hosts, zones)
         if place is None:
             self.full.add(full)
         return place
@@ -317,16 +248,8 @@ class Trial:
     def make_asker(self, item: int) -> Asker:
         """R9 (c): judged as charged for its contract, counted as at least half an hour (policy)."""
         items = self.items
-        led = self.list_led(items.project[item], self.count_asked(items.contract_seconds[item], item))
+        led = self.list_led(items.project[item], self.count_asked(items.contract_seconds[item], items.gpus[item]))
         return Asker(items.project[item], items.priority[item], self.express, *self.shape(item), led)
-
-    def count_asked(self, contract_seconds: int, item: int) -> int:
-        """GPU-seconds that the item would be judged by, with that contract."""
-        return max(contract_seconds, self.board.policy.licence_floor_seconds) * self.items.gpus[item]
-
-    def list_led(self, project: int, gpu_seconds: int) -> tuple[int, ...]:
-        """Branches that the project leads, once charged."""
-        return self.board.list_led(project, gpu_seconds)
 
     def start(self, item: int, plan: Plan, code: Code = Code.FUNDED) -> None:
         """A funded start: victims stop, GPUs are taken or held, balances follow."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler import explain
 from scheduler.effects import record_start
-from scheduler.ordering import Walk, rank
+from scheduler.ordering import Offer, rank
 from scheduler.placement import FOR_UNALLOCATED, FREE
 from scheduler.preemption import Plan
 from scheduler.starts import Trial
@@ -14,7 +14,7 @@ from scheduler.types import Code, Standing
 class FreeTrial(Trial):
     """Unallocated starts: free GPUs only, in the order of unallocated usage / share (R8)."""
 
-    kinds = FOR_UNALLOCATED
+    hosts = FOR_UNALLOCATED
     charges = False
     saves = False
 
@@ -26,12 +26,13 @@ class FreeTrial(Trial):
         """By unallocated usage / share; no share comes last, as equals."""
         return self.board.unallocated_key(node)
 
-    def lay_out_walk(self) -> Walk:
+    def lay_out(self) -> Offer:
         """As for every walk; queues are by the policy's keys, which may put the first submit before priority."""
+        offer = super().lay_out()
         if "priority" in self.board.line.order[1:]:
-            for queue in self.offer.values():
+            for queue in offer.values():
                 queue.sort(key=lambda item: rank(self.items, item, self.leaf_order(), 0))
-        return super().lay_out_walk()
+        return offer
 
     def can_pay(self, item: int) -> bool:
         """It costs nothing; only the project's cap on unallocated GPUs can stand against it."""
@@ -43,7 +44,7 @@ class FreeTrial(Trial):
         """As every walk, until no size that is left fits on what is free."""
         free = self.board.floor.tallies[FREE]
         kinds = self.board.line.kinds
-        shapes = {kinds.shapes[kinds.shape[self.items.kind[item]]] for item in self.list_offered()}
+        shapes = {kinds.shapes[kinds.shape[kind]] for kind in self.kinds}
         walk = self.lay_out_walk()
         while (item := walk.head()) is not None:
             self.try_item(item)
@@ -57,7 +58,7 @@ class FreeTrial(Trial):
     def find_way(self, item: int) -> Plan | None:
         """Free GPUs or nothing: unallocated starts preempt nothing (R9)."""
         replicas, gpus = self.shape(item)
-        place = self.board.floor.find_place(replicas, gpus, self.kinds, self.board.book.list_open(None))
+        place = self.board.floor.find_place(replicas, gpus, self.hosts, self.board.book.list_open(None))
         return None if place is None else Plan(place)
 
     def start(self, item: int, plan: Plan, code: Code = Code.UNFUNDED_START) -> None:

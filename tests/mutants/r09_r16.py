@@ -38,9 +38,9 @@ MUTANTS = (
     core(
         "R9c",
         "a contract of a second counts as a second",
-        "starts",
-        "return max(contract_seconds, self.board.policy.licence_floor_seconds) * self.items.gpus[item]",
-        "return contract_seconds * self.items.gpus[item]",
+        "offers",
+        "return max(contract_seconds, self.board.policy.licence_floor_seconds) * gpus",
+        "return contract_seconds * gpus",
         "r09_licences",
     ),
     core(
@@ -145,8 +145,8 @@ MUTANTS = (
         "R12",
         "who cancels a reserved workload reserves on",
         "reservation",
-        "banned = list_banned(board) | board.banned",
-        "banned = board.banned",
+        "barred=board.banned | list_banned(board)",
+        "barred=board.banned",
         "r12_reservations",
     ),
     core(
