@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
@@ -291,13 +291,15 @@ class Pool:
         entry = cost, tables.room(host), host
         return min(best, entry) if best else entry
 
-    def _list_covered_hosts(self, licence: Licence, gpus: int) -> Iterator[Offer]:
+    def _list_covered_hosts(self, licence: Licence, gpus: int) -> Iterable[Offer]:
         """Hosts where the licence covers something, by a bound on what so many GPUs cost there, lowest first.
 
         What sat there may be gone, and the host's room may have shrunk: then they cost more, not less.
         """
-        named = sorted(self._offer(host, gpus) for host in self.list_hosts(licence.named))
-        return merge(named, *(self._list_offers(node, gpus) for node in sorted(licence.led)))
+        offers = [self._list_offers(node, gpus) for node in sorted(licence.led)]
+        if licence.named:
+            offers.append(sorted([self._offer(host, gpus) for host in self.list_hosts(licence.named)]))
+        return offers[0] if len(offers) == 1 else merge(*offers)
 
     def _list_offers(self, node: int, gpus: int) -> list[Offer]:
         """The same for the funded work below one node."""

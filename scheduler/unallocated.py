@@ -42,17 +42,17 @@ class FreeTrial(Trial):
 
     def run(self) -> None:
         """As every walk, until no size that is left fits on what is free."""
-        free = self.board.floor.tallies[FREE]
-        kinds = self.board.line.kinds
+        board, free, kinds = self.board, self.board.floor.tallies[FREE], self.board.line.kinds
         shapes = {kinds.shapes[kinds.shape[kind]] for kind in self.kinds}
         walk = self.lay_out_walk()
         while (item := walk.head()) is not None:
+            started = len(board.fresh)
             self.try_item(item)
-            for replicas, gpus in shapes - self.hopeless:
-                if free.count_slots(gpus) < replicas:
-                    self.hopeless.add((replicas, gpus))
-            if self.hopeless >= shapes:
-                return
+            if len(board.fresh) > started:
+                self.hopeless.update([(count, gpus) for count, gpus in shapes if free.count_slots(gpus) < count])
+                shapes -= self.hopeless
+                if not shapes:
+                    return
             walk.drop(item, self.pass_hopeless)
 
     def find_way(self, item: int) -> Plan | None:
