@@ -55,5 +55,7 @@ class Waiting(Charges):
 
 
 def count_within(charges: list[Charge], room: int) -> int:
-    """How many of them fit into that room: those come first."""
+    """How many of them fit into that room: those come first, and often they are all."""
+    if not charges or charges[-1][0] <= room:
+        return len(charges)
     return bisect_left(charges, (room + 1, NEVER))

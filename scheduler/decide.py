@@ -27,6 +27,8 @@ from scheduler.types import Decision, Policy, Snapshot, Waits
 from scheduler.unallocated import FreeTrial
 from scheduler.waits import list_balances, list_waits
 
+NO_WAITS = Waits()
+
 
 def decide(state: State | Snapshot, policy: Policy, waits: bool = True) -> Decision:
     """What to do now, with a reason for every action and every wait.
@@ -50,7 +52,7 @@ def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     # 1. End what can't go on; assign what is free; let contracts mature; empty what drains (R4, R10, R11, R15).
     # 2. Count quotas, usage and free GPUs (R1 to R3).
     if not waits and isinstance(state, State) and state.ground is not None and state.ground.stays(policy):
-        return Decision(state.now, (), Waits(), (), policy)
+        return Decision(state.now, (), NO_WAITS, (), policy)
     board = _open_board(state, policy, waits)
     board.tells = waits
     # 3. Past-minimum work without balance lapses (R6).
@@ -69,7 +71,7 @@ def _decide(state: State | Snapshot, policy: Policy, waits: bool) -> Decision:
     if isinstance(state, State) and state.ground is not None:
         state.ground.rest(board, bool(board.actions))
     if not waits:
-        return Decision(board.now, tuple(board.actions), Waits(), (), policy)
+        return Decision(board.now, tuple(board.actions), NO_WAITS, (), policy)
     return Decision(board.now, tuple(board.actions), list_waits(board), list_balances(board), policy)
 
 

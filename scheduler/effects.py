@@ -74,10 +74,11 @@ def lapse_unfunded(board: Board) -> bool:
     spent = [node for node, attempts in below.items() if attempts and funds.usage[node] > funds.positive_limit[node]]
     if not spent:
         board.solvent_at = funds.version
+        return False
     rows = sorted(set().union(*(below[node] for node in spent)))
     for attempt in rows:
         lapse_attempt(board, attempt, explain.why_lapse(board, int(board.facts.attempts.project[attempt])))
-    return bool(spent)
+    return True
 
 
 def lapse_attempt(board: Board, attempt: int, why: Reason) -> None:

@@ -29,6 +29,7 @@ class Line:
         self.kinds = Kinds()
         self.items = Items()
         self.queues: dict[int, list[int]] = {}
+        self._ranks: list[tuple[int, ...]] = []  # by row: its place in its queue, once a row has come
         self.largest_gpus = 0  # that anybody asked for in total
         self.count = 0
         self.kind = self.shape = np.zeros(0, dtype=np.int64)
@@ -87,7 +88,9 @@ class Line:
             contract_seconds=seconds,
             kind=kind,
         )
-        insort(self.queues.setdefault(project, []), row, key=lambda item: rank(items, item, self.order, 0))
+        ranks = self._ranks
+        ranks += [rank(items, item, self.order, 0) for item in range(len(ranks), row + 1)]
+        insort(self.queues.setdefault(project, []), row, key=ranks.__getitem__)
         self.largest_gpus = max(self.largest_gpus, gpus)
         self.kind[row], self.shape[row] = kind, kinds.shape[kind]
 

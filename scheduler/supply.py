@@ -133,6 +133,8 @@ class Flow:
     def list_quotas(self, window: Window, seconds: int) -> list[Quota]:
         """R2: the sums, as if there were a schedulable GPU in the whole window as in `seconds` of it."""
         self.seconds = seconds
+        if seconds == window.seconds:
+            return list(zip(self._totals, self._wholes, strict=True))
         common = math.gcd(window.seconds, seconds)
         times, parts = window.seconds // common, seconds // common
         return [(total * times, whole * parts) for total, whole in zip(self._totals, self._wholes, strict=True)]

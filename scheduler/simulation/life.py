@@ -175,12 +175,14 @@ class Life:
     def tell_saves(self) -> None:
         """Before a pass: who has saved its progress since the last one. It sways who is taken, not who can start."""
         while self.saves and self.saves[0][0] <= self.now:
-            at, number, attempt = heapq.heappop(self.saves)
-            if not attempt.over:
-                interval = attempt.work.checkpoint_interval
-                last = at + (self.now - at) // interval * interval
-                self.decider.checkpoint(attempt, last)
-                heapq.heappush(self.saves, (last + interval, number, attempt))
+            at, number, attempt = self.saves[0]
+            if attempt.over:
+                heapq.heappop(self.saves)
+                continue
+            interval = attempt.work.checkpoint_interval
+            last = at + (self.now - at) // interval * interval
+            self.decider.checkpoint(attempt, last)
+            heapq.heapreplace(self.saves, (last + interval, number, attempt))
 
     def signal(self, attempt: Attempt, grace_seconds: int) -> None:
         """It is told to stop."""
