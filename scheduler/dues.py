@@ -14,11 +14,12 @@ PROTECTED, STOPPING = int(Standing.PROTECTED), int(Standing.STOPPING)
 
 
 class Dues:
-    """The next such moment of every attempt of a kept state, by its row; and who is held."""
+    """The next such moment of every attempt of a kept state, by its row; who is held, and who stops."""
 
     def __init__(self, state: State, policy: Policy) -> None:
         self.state, self.policy = state, policy
         self.held: set[int] = set()  # GPUs are being emptied for them
+        self.stopping: set[int] = set()
         self._moments: dict[int, int] = {}
         self._heap: list[tuple[int, int]] = []  # (moment, row); what is void is passed over
         self._due: set[int] = set()  # the moment has come, and nothing has happened since
@@ -34,12 +35,15 @@ class Dues:
             heappush(self._heap, (moment, row))
         if self.state.attempts.columns["segments_at"].item(row) == NEVER:
             self.held.add(row)
+        if self.state.attempts.columns["standing"].item(row) == STOPPING:
+            self.stopping.add(row)
 
     def forget(self, row: int) -> None:
         """The attempt is over."""
         self._moments.pop(row, None)
         self._due.discard(row)
         self.held.discard(row)
+        self.stopping.discard(row)
 
     def list_due(self) -> set[int]:
         """Attempts to which time alone has something to do now."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from scheduler.bookings import Booking
 from scheduler.state import State
 from scheduler.types import (
@@ -184,31 +182,28 @@ def end(state: State, attempt: int, requeue: bool = False, cancelled: bool = Fal
         state.takers.add({**ended, "contract_seconds": contract, "cancelled": cancelled})
         if state.ground is not None:
             state.ground.count_taker(author, running_at, contract, cancelled)
-    for victim in np.flatnonzero(state.attempts["taker"] == attempt).tolist() if took else ():
-        _retake(state, victim, NEVER)
-    state.takings.discard(attempt)
+    for victim in state.takings.pop(attempt, ()):
+        if victim in state.places:
+            _retake(state, state.attempts.find("id", victim), NEVER)
     del state.places[attempt]
-    row = state.attempts.row(index) if requeue else {}
+    back = _list_requeued(state, index) if requeue else None
     if state.ground is not None:
         columns["standing"][index] = 0
         columns["taker"][index] = NEVER
         state.ground.turn(index, gone=True)
     state.attempts.remove([index])
-    if requeue:
-        started = row["segments_at"] != NEVER
-        kept = {name: row[name] for name in CARRIED}
-        contract = row["contract_seconds"]
-        first = bool(row["first_start"]) and not started
-        submit(
-            state,
-            {
-                **kept,
-                "id": row["workload"],
-                "queued_at": state.now,
-                "min_runtime_seconds": contract,
-                "first_start": first,
-            },
-        )
+    if back is not None:
+        submit(state, back)
+
+
+def _list_requeued(state: State, index: int) -> dict[str, int | bool]:
+    """The columns of `Pending` with which the attempt's workload waits again."""
+    columns = state.attempts.columns
+    row: dict[str, int | bool] = {name: columns[name].item(index) for name in CARRIED}
+    row["id"], row["queued_at"] = columns["workload"].item(index), state.now
+    row["min_runtime_seconds"] = columns["contract_seconds"].item(index)
+    row["first_start"] = columns["first_start"].item(index) and columns["segments_at"].item(index) == NEVER
+    return row
 
 
 def change_standing(state: State, index: int, standing: Standing, at: int) -> None:
@@ -349,7 +344,7 @@ def _link_victims(state: State, decision: Decision, started: Mapping[int, int]) 
     for action in decision.actions:
         if isinstance(action, Start) and action.victims:
             taker = started[action.workload]
-            state.takings.add(taker)
+            state.takings[taker] = action.victims
             for victim in action.victims:
                 row = attempts.find("id", victim)
                 _retake(state, row, taker)

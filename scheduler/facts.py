@@ -110,15 +110,16 @@ def _read_bookings(snapshot: Snapshot, new_host: list[int]) -> list[Booking]:
     return [one.copy(new_host) for one in read_bookings(snapshot.reserved) if one.workload in waiting]
 
 
-def settle_time(facts: Facts, rows: Iterable[int] | None = None) -> None:
+def settle_time(facts: Facts, rows: Iterable[int] | None = None, stopping: Iterable[int] | None = None) -> None:
     """What time alone has done, before anybody is weighed against anybody (R4, R10, R11, R15).
 
-    `rows`: the attempts that are held or due, in order, if they are known; see `dues.py`.
+    `rows`: the attempts that are held or due, in order, if they are known, and `stopping`: those that stop;
+    see `dues.py`.
     """
     known = list(range(len(facts.places)) if rows is None else rows)
     quarantine_silent_hosts(facts, known)
     give_up_hopeless(facts, known)
-    begin_emptied(facts, known)
+    begin_emptied(facts, known, stopping)
     mature_contracts(facts, known)
     drain_hosts(facts)
 
@@ -192,13 +193,15 @@ def _requeue(facts: Facts, lost: list[int]) -> None:
     facts.pending = take_rows(joined, np.argsort(joined.id, kind="stable"))
 
 
-def begin_emptied(facts: Facts, rows: Sequence[int]) -> None:
+def begin_emptied(facts: Facts, rows: Sequence[int], stopping: Iterable[int] | None) -> None:
     """R10: a held attempt whose victims are all gone gets its GPUs; its segments start now."""
     attempts = facts.attempts
     held = [attempt for attempt in rows if attempt in facts.held]
     if not held:
         return
-    waited_for = set(attempts.taker[facts.standing == STOPPING].tolist())
+    if stopping is None:
+        stopping = np.flatnonzero(facts.standing == STOPPING).tolist()
+    waited_for = {attempts.taker.item(attempt) for attempt in stopping}
     for attempt in held:
         number = attempts.id.item(attempt)
         if number not in waited_for:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 MOST_WAITED = 32
 """Rows of what waits no longer that may stand beside as many as wait."""
 
-MOST_DEAD = 400
-"""Rows of what is over that a steady table may hold beside as many as are alive."""
+MOST_DEAD = 1000
+"""Rows of attempts that are over that may stand beside as many as are not."""
 
 
 class Ground:
@@ -62,6 +62,7 @@ class Ground:
         self._acted: Board | None = None  # of the latest decision, if it acted and nothing has happened since
         self._applied: Board | None = None  # the same, once its actions are carried out
         self._snapshot: Snapshot | None = None
+        self._facts: Facts | None = None  # of the latest decision
         self._over = np.zeros(0, dtype=bool)  # by row of Pending, spare ones too: it waits no longer, or not yet
 
     # ------------------------------------------------ what happens to the state
@@ -125,8 +126,8 @@ class Ground:
         if self.tree is None:
             return
         self.ledgers.advance()
-        number, places = self.state.attempts.columns["id"].item(row), self._seats.places
-        before, after = tuple(places[row]) if row < len(places) else (), tuple(self.state.places.get(number, ()))
+        number = self.state.attempts.columns["id"].item(row)
+        hosts = self.state.places.get(number, {})
         if gone:
             self.ledgers.leave(number)
             self._dues.forget(row)
@@ -134,8 +135,8 @@ class Ground:
             self.ledgers.turn(number, row)
             self._dues.note(row)
         self._dirty.add(row)
-        self._dirty_hosts.update(before, after)
-        self._seats.move(row, before, after)
+        self._dirty_hosts.update(self._seats.list_hosts(row), hosts)
+        self._seats.move(row, hosts)
 
     def retake(self, row: int) -> None:
         """An attempt that stops does so for another taker, or for none: what its hosts keep free is another."""
@@ -201,7 +202,7 @@ class Ground:
         if self._must_restart(policy):
             self._restart(policy)
         self.ledgers.advance()
-        if len(state.attempts.dead) + len(state.pending.dead) > MOST_DEAD + len(self.ledgers.claims):
+        if len(state.attempts.dead) > MOST_DEAD + len(self.ledgers.claims):
             self._compact()
         elif len(state.pending.dead) > MOST_WAITED + len(state.pending.row_of or ()):
             self._compact_pending()
@@ -210,7 +211,7 @@ class Ground:
         facts = self._read()
         rows = self._dues.list_due() | self._dues.held
         if rows or state.draining:
-            settle_time(facts, sorted(rows))
+            settle_time(facts, sorted(rows), self._dues.stopping)
         odd = any(not isinstance(action, Mature | Begin) for action in facts.actions)
         if odd or not self._keeps:
             self.board = None
@@ -277,22 +278,18 @@ class Ground:
         self._line.extend(pending, state.pending.count, self._over)
         if self._snapshot is None:
             self._snapshot = state.view(pending, attempts, hosts)
-        return Facts(
-            snapshot=self._snapshot,
-            policy=policy,
-            now=state.now,
-            hosts=hosts,
-            pending=pending,
-            attempts=attempts,
-            places=self._seats.places,
-            seats=self._seats.columns(),
-            standing=attempts.standing.copy(),
-            held=self._dues.held.copy(),
-            schedulable=hosts.schedulable & ~np.isin(hosts.id, list(state.draining))
-            if state.draining
-            else hosts.schedulable,
-            bookings=self._read_bookings(),
-        )
+        if self._facts is None:  # made once: whatever it says is said anew below
+            self._facts = read_facts(state.to_snapshot(), policy)
+        facts = self._facts
+        facts.snapshot, facts.policy, facts.now = self._snapshot, policy, state.now
+        facts.hosts, facts.pending, facts.attempts = hosts, pending, attempts
+        facts.places, facts.seats = self._seats.places, self._seats.columns()
+        facts.standing, facts.held = attempts.standing.copy(), self._dues.held.copy()
+        facts.schedulable = hosts.schedulable
+        if state.draining:
+            facts.schedulable = hosts.schedulable & ~np.isin(hosts.id, list(state.draining))
+        facts.bookings, facts.actions = self._read_bookings(), []
+        return facts
 
     def _read_bookings(self) -> list[Booking]:
         waiting = self.state.pending.row_of or {}
@@ -316,12 +313,12 @@ class Ground:
 
     def _clear(self, board: Board, facts: Facts) -> Board:
         """The last decision's board, made to say what the state says now."""
-        sums = self.ledgers.sums()
+        funds, ledgers, (charged, idle) = board.funds, self.ledgers, self.ledgers.meters
         board.facts, board.line, board.now = facts, self._line, self.state.now
         board.window = find_window(self.state.now, self.policy)
-        board.unallocated_usage, board.unallocated_gpus = sums.unallocated_usage, sums.unallocated_gpus
-        funds = board.funds
-        funds.usage, funds.allocated, funds.express = sums.usage, sums.allocated, sums.express
+        board.unallocated_usage, board.unallocated_gpus = list(idle.level), list(ledgers.unallocated_gpus)
+        funds.usage, funds.allocated = list(charged.level), list(ledgers.allocated)
+        funds.express = list(ledgers.express)
         quotas = self._supply.make_quotas(board.tree, board.window, self.policy, funds.shares)
         if quotas is None:
             funds.recount()

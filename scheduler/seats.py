@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,9 +59,14 @@ class Seats:
         number, takers = columns["id"].item(held), columns["taker"]
         return sum(self.places[row][host] for row in self.on_host[host] if takers.item(row) == number)
 
-    def move(self, row: int, old: tuple[int, ...], new: tuple[int, ...]) -> None:
-        """An attempt sits on other hosts than before; on none once it is over."""
-        if old == new:
+    def list_hosts(self, row: int) -> Collection[int]:
+        """Those on which an attempt sits, as far as is known here."""
+        return self.places[row] if row < len(self.places) else ()
+
+    def move(self, row: int, new: Collection[int]) -> None:
+        """An attempt sits on these hosts now. It never changes them: it gets all at once, and leaves them."""
+        old = self.list_hosts(row)
+        if len(old) == len(new):
             return
         for host in old:
             self.on_host[host].discard(row)

@@ -131,7 +131,7 @@ class Table:
         if self.row_of is not None:
             for index in rows:
                 self.dead.add(index)
-                del self.row_of[int(self.columns["id"][index])]
+                del self.row_of[self.columns["id"].item(index)]
             return
         self._view = None
         for index in sorted(rows, reverse=True):
@@ -179,9 +179,11 @@ class State:
         self.cancelled = _list_cancelled(snapshot)
         self.paths = list(snapshot.paths)
         self._path_numbers = {path: number for number, path in enumerate(self.paths)}
+        self._numbered = self.projects  # for which the next is known
+        self._number_of: dict[int, int] = {}  # by project: its path's
         self.ground: Ground | None = None
         self.next_attempt = int(snapshot.attempts.id.max(initial=0)) + 1
-        self.takings: set[int] = {int(taker) for taker in snapshot.attempts.taker if taker != NEVER}
+        self.takings = _list_takings(snapshot.attempts)
         self.places: dict[int, dict[int, int]] = {int(attempt): {} for attempt in snapshot.attempts.id}
         for attempt, host, replicas in zip(
             snapshot.attempts.id[snapshot.placements.attempt].tolist(),
@@ -288,6 +290,14 @@ class State:
 
     def path_number(self, project: int) -> int:
         """The number of the project's present path of ancestors, made if it is new."""
+        if self._numbered is not self.projects:
+            self._numbered, self._number_of = self.projects, {}
+        number = self._number_of.get(project)
+        if number is None:
+            number = self._number_of[project] = self._find_path(project)
+        return number
+
+    def _find_path(self, project: int) -> int:
         ids, parents = self.projects.id, self.projects.parent
         path: list[int] = []
         while project != NEVER:
@@ -298,6 +308,15 @@ class State:
             self._path_numbers[key] = len(self.paths)
             self.paths.append(key)
         return self._path_numbers[key]
+
+
+def _list_takings(attempts: Attempts) -> dict[int, tuple[int, ...]]:
+    """By taker: the attempts that stop for it, or did."""
+    takings: dict[int, tuple[int, ...]] = {}
+    for victim, taker in zip(attempts.id.tolist(), attempts.taker.tolist(), strict=True):
+        if taker != NEVER:
+            takings[taker] = (*takings.get(taker, ()), victim)
+    return takings
 
 
 def _list_cancelled(snapshot: Snapshot) -> list[tuple[int, int]]:

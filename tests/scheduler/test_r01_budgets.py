@@ -49,6 +49,17 @@ def test_a_parents_own_work_is_charged_to_its_own_part_and_not_to_its_children()
     assert balance_of(world, "nlp").usage_gpu_seconds == 0
 
 
+def test_a_project_that_moves_is_charged_under_its_new_path() -> None:
+    world = build_lab()
+    state, nlp, vision = world.state, world.names["nlp"], world.names["vision"]
+    ids, parents = state.projects.id, state.projects.parent.copy()
+    root, lab = int(ids[world.names["root"]]), int(ids[world.names["lab"]])
+    assert state.paths[state.path_number(nlp)] == (root, lab, int(ids[nlp]))
+    parents[nlp] = vision
+    state.projects = Projects(ids, parents)
+    assert state.paths[state.path_number(nlp)] == (root, lab, int(ids[vision]), int(ids[nlp]))
+
+
 def test_a_childs_work_leaves_the_parents_own_part_alone() -> None:
     world = build_lab()
     world.charge("nlp", 5000)

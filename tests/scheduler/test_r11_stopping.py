@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler import events
+from scheduler.state import State
 from scheduler.types import NEVER, GiveUp, Preempt, Quarantine, Standing, Start
 from tests.scheduler.world import HOUR, T0, World, preempted, start_of, started
 
@@ -42,6 +43,15 @@ def test_the_victims_gpus_count_as_occupied_until_its_host_says_otherwise() -> N
     events.free(world.state, victim, 100)
     world.go()
     assert world.attempt_of(taker)["segments_at"] == world.now
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_victim_whose_taker_is_cancelled_stops_for_nobody(anew: bool) -> None:
+    world, _, taker = build_taking()
+    state = State(world.state.to_snapshot()) if anew else world.state
+    events.end(state, world.attempt_of(taker)["id"], cancelled=True)
+    assert state.attempts["standing"].tolist() == [Standing.STOPPING]
+    assert state.attempts["taker"].tolist() == [NEVER]
 
 
 def test_a_gang_frees_host_by_host() -> None:
