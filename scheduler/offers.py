@@ -79,9 +79,9 @@ class Offers:
             for kind in self.kinds:
                 self._of_project.setdefault(self.board.line.kinds.project[kind], []).append(kind)
         for project, kinds in self._of_project.items():
-            for kind in self.list_shortest(self.list_roomy(project, kinds)):
-                if any(self.can_pay(item) and self.has_way(item) for item in self.list_first(kind)):
-                    return False
+            askers = self.list_askers(self.list_roomy(project, kinds))
+            if any(self.can_pay(item) and self.has_way(item) for item in askers):
+                return False
         return True
 
     def list_roomy(self, project: int, kinds: list[int]) -> list[int]:
@@ -94,17 +94,20 @@ class Offers:
                 roomy.append(kind)
         return roomy
 
-    def list_shortest(self, kinds: list[int]) -> list[int]:
-        """Of a project's kinds alike but for their minimum runtime the shortest, unless some authors take nothing."""
-        known = self.board.line.kinds
-        if self.board.banned or len(kinds) < 2:
-            return kinds
-        shortest: dict[tuple[int, int], int] = {}
-        for kind in kinds:
+    def list_askers(self, kinds: list[int]) -> list[int]:
+        """One item of each of a project's kinds; of those alike but for their minimum runtime only of the shortest.
+
+        That is, of which something is left to start. Where some authors may take nothing, all kinds are asked.
+        """
+        known, asked = self.board.line.kinds, set[tuple[int, int]]()
+        askers: list[int] = []
+        for kind in sorted(kinds, key=known.seconds.__getitem__):
             alike = known.priority[kind], known.shape[kind]
-            if alike not in shortest or known.seconds[kind] < known.seconds[shortest[alike]]:
-                shortest[alike] = kind
-        return list(shortest.values())
+            first = self.list_first(kind) if alike not in asked else []
+            askers += first
+            if first and not self.board.banned:
+                asked.add(alike)
+        return askers
 
     def list_first(self, kind: int) -> list[int]:
         """The first that waits of a kind; of authors who may take nothing and of others, where there are such."""

@@ -3,6 +3,7 @@
 from unittest.mock import patch
 
 from scheduler import events
+from scheduler.decide import decide
 from scheduler.types import Code, Release, Shift, Standing
 from tests.scheduler.reserving import build_world, carry_on, fill, keep_one, reserves
 from tests.scheduler.world import (
@@ -316,6 +317,17 @@ def test_who_cancels_one_reserves_nothing_for_a_day() -> None:
     world.wait(DAY)
     fill(world, HOUR, HOUR)
     assert list(reserves(world.go())) == [again]
+
+
+def test_longer_work_of_another_author_reserves_though_shorter_work_of_one_who_may_not_is_just_like_it() -> None:
+    world = build_world()
+    head, _ = keep_one(world)
+    events.withdraw(world.state, head)
+    world.submit("nlp", gpus=8, replicas=2, contract=HOUR)
+    other = world.submit("nlp", gpus=8, replicas=2, contract=2 * HOUR, author=2)
+    for gpus in (7, 6):  # so many that it is worth asking whether any of them has a chance
+        world.submit("nlp", gpus=gpus, replicas=2, contract=HOUR)
+    assert list(reserves(decide(world.state, world.policy, waits=False))) == [other]
 
 
 def test_where_nobody_is_banned_a_step_back_of_the_clock_bans_nobody() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from scheduler.types import NEVER
 from tests.scheduler.driver import Life, busy_times, do_step, examples, make_busy
 from tests.scheduler.oracle import Oracle
-from tests.scheduler.world import World
+from tests.scheduler.world import HOUR, World, started
 
 
 def look(world: World) -> Oracle:
@@ -109,6 +109,17 @@ def test_the_balances_that_are_told_are_those_of_the_oracle(life: Life) -> None:
             assert one.quota_gpu_seconds == int(oracle.quota(node))
             assert one.allocated_gpus == oracle.allocated(node)
             assert (one.burst_gpus or NEVER) == (oracle.cap(node) or NEVER)
+
+
+def test_when_all_of_a_size_with_the_shortest_contract_have_started_a_longer_one_starts() -> None:
+    # Found by a differential search: those left were taken for vain by one that had just started.
+    world = World(hosts=1)
+    world.project("nlp", 80)
+    first = world.submit("nlp", gpus=4, contract=HOUR)
+    for gpus in (8, 7):  # of two sizes that fit no longer
+        world.submit("nlp", gpus=gpus, contract=HOUR, allow_unallocated=False)
+    last = world.submit("nlp", gpus=4, contract=2 * HOUR)
+    assert started(world.go()) == [first, last]
 
 
 def test_a_reservation_starts_on_free_gpus_of_its_own_that_a_later_one_waits_for() -> None:
