@@ -6,6 +6,7 @@ settings: an old one never answers for a text that has changed.
 """
 
 import hashlib
+import importlib
 import sys
 import sysconfig
 from pathlib import Path
@@ -31,6 +32,7 @@ def compiled_use(source: Path = SOURCE) -> bool:
     if "scheduler" in sys.modules:
         raise RuntimeError("scheduler is imported already: it would be half text, half compiled")
     sys.path.insert(0, str(build))
+    importlib.import_module("scheduler")  # its parts come from where it is; Celery puts other folders first
     return True
 
 
