@@ -29,7 +29,7 @@ class CantCompile(Exception):
 def main() -> int:
     """Build, and say where; a refusal says what is missing."""
     try:
-        if not build_folder().is_dir():
+        if not build_folder().is_dir() and not find_missing():
             print("make compiled: compiling the scheduler; this takes about two minutes", file=sys.stderr, flush=True)
         print(compiled_build())
     except CantCompile as refusal:
