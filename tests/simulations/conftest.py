@@ -17,18 +17,19 @@ _making: "list[Future[None]]" = []
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin at once if a chosen test needs it; it is there when that test's turn comes."""
-    if any("compiled_scheduler" in getattr(item, "fixturenames", ()) for item in session.items):
-        with_one = ThreadPoolExecutor(max_workers=1)
-        _making.append(with_one.submit(_make))
-        with_one.shutdown(wait=False)
+    """Begin at once with what the chosen tests need; it is there when their turn comes."""
+    needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if "compiler" in needed:
+        one = ThreadPoolExecutor(max_workers=1)
+        _making.append(one.submit(_make, "compiled_scheduler" in needed))
+        one.shutdown(wait=False)
 
 
-def _make() -> None:
-    """In a process of its own: what a test breaks on purpose, like `find_missing`, is whole there."""
+def _make(build: bool) -> None:
+    """What is missing, where we may install it; then the build, in a process of its own."""
     if find_missing() and os.geteuid() == 0 and shutil.which("apt-get"):
         compiler_install()
-    if not build_folder().is_dir() and not find_missing():
+    if build and not build_folder().is_dir() and not find_missing():
         command = ["nice", sys.executable, "-m", "portal.simulations.compiling"]
         subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 

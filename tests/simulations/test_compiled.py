@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -34,14 +35,33 @@ def python(*words: str, compiled: str = "1") -> str:
 @pytest.fixture
 def tiny(tmp_path: Path, compiler: None) -> Path:
     """A source whose scheduler compiles in seconds."""
-    simulation = tmp_path / "scheduler" / "simulation"
+    return tiny_make(tmp_path)
+
+
+def tiny_make(source: Path) -> Path:
+    """There."""
+    simulation = source / "scheduler" / "simulation"
     simulation.mkdir(parents=True)
     for path in (simulation.parent / "__init__.py", simulation / "__init__.py"):
         path.write_text("")
     for name in RUN:
         (simulation / f"{name}.py").write_text("")
     (simulation.parent / "decide.py").write_text("ANSWER: int = 1\n")
-    return tmp_path
+    return source
+
+
+@pytest.fixture(scope="module")
+def tiny_build(tmp_path_factory: pytest.TempPathFactory, compiler: None) -> Path:
+    """The same with its build, made once."""
+    source = tiny_make(tmp_path_factory.mktemp("tiny"))
+    compiled_build(source)
+    return source
+
+
+@pytest.fixture
+def built(tiny_build: Path, tmp_path: Path) -> Path:
+    """A copy of it: a build goes where its text goes."""
+    return Path(shutil.copytree(tiny_build, tmp_path / "built"))
 
 
 def answer_of(source: Path, compiled: str = "1") -> list[str]:
@@ -109,12 +129,11 @@ def test_every_other_command_runs_the_text(compiled_scheduler):
 # ------------------------------------------------ builds
 
 
-def test_a_changed_text_is_not_answered_by_the_build_of_another(tiny):
-    compiled_build(tiny)
-    assert answer_of(tiny) == ["1", str(build_folder(tiny).relative_to(tiny) / f"scheduler/decide{SUFFIX}")]
-    assert answer_of(tiny, compiled="0") == ["1", "scheduler/decide.py"]
-    (tiny / "scheduler" / "decide.py").write_text("ANSWER: int = 2\n")
-    assert answer_of(tiny) == ["2", "scheduler/decide.py"]
+def test_a_changed_text_is_not_answered_by_the_build_of_another(built):
+    assert answer_of(built) == ["1", str(build_folder(built).relative_to(built) / f"scheduler/decide{SUFFIX}")]
+    assert answer_of(built, compiled="0") == ["1", "scheduler/decide.py"]
+    (built / "scheduler" / "decide.py").write_text("ANSWER: int = 2\n")
+    assert answer_of(built) == ["2", "scheduler/decide.py"]
 
 
 @pytest.mark.parametrize("what", ["MYPY", "LEVEL", "SETTINGS"])
@@ -156,20 +175,18 @@ def test_two_at_once_both_have_the_whole_build(tiny):
     assert answer_of(tiny)[1].endswith(SUFFIX)
 
 
-def test_a_build_that_is_there_is_made_by_nobody(tiny, monkeypatch):
-    build = compiled_build(tiny)
+def test_a_build_that_is_there_is_made_by_nobody(built, monkeypatch):
     monkeypatch.setattr(compiling, "find_missing", lambda: "everything is missing")
-    assert compiled_build(tiny) == build
+    assert compiled_build(built) == build_folder(built)
 
 
-def test_the_build_is_chosen_before_the_text_is_imported(tiny):
-    compiled_build(tiny)
+def test_the_build_is_chosen_before_the_text_is_imported(built):
     import scheduler  # noqa: F401 - what is to be refused
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMULATION_COMPILED", "1")
         with pytest.raises(RuntimeError, match="imported already"):
-            compiled_use(tiny)
+            compiled_use(built)
 
 
 def test_a_missing_compiler_is_named_with_how_to_get_it(tiny, monkeypatch):
