@@ -8,6 +8,10 @@ import sys
 def main() -> None:
     """Run one command of Django or of the portal."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+    if sys.argv[1:2] == ["simulate"]:
+        from portal.simulations.compiled import compiled_use
+
+        compiled_use()  # before anything imports the scheduler
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from portal import env
 from portal.launcher.services import service_variables, services_throwaway
+from portal.simulations.compiled import build_folder
+from portal.simulations.compiling import CantCompile, compiled_build, find_missing
 
 HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A module beside this one, its arguments, the figures that it prints, and whether it needs a database."""
+    """A module beside this one, its arguments, the figures that it prints, and what it needs."""
 
     module: str
     figures: tuple[str, ...]
     arguments: tuple[str, ...] = ()
-    services: bool = True
+    services: bool = True  # a database and a broker
+    compiled: bool = False  # the scheduler as simulations run it
 
 
 BENCHES = (
@@ -35,8 +39,9 @@ BENCHES = (
         "simulate_philly",
         ("simulate_philly", "simulate_philly_640_fifo", "simulate_philly_320"),
         services=False,
+        compiled=True,
     ),
-    Bench("simulate_reference", ("simulate_reference",), services=False),
+    Bench("simulate_reference", ("simulate_reference",), services=False, compiled=True),
 )
 SMALLER = {"decide_100k": "decide_10k"}
 """Figures whose growth over a factor of ten is told by another figure."""
@@ -97,11 +102,23 @@ def environment_for(bench: Bench) -> Iterator[dict[str, str]]:
         yield {**os.environ, **service_variables(services)}
 
 
+def scheduler_compile() -> None:
+    """What simulations run; without a compiler they are measured on the text."""
+    if not build_folder().is_dir() and not find_missing():
+        print("== compiling the scheduler: about two minutes", file=sys.stderr, flush=True)
+    try:
+        compiled_build()
+    except CantCompile as refusal:
+        print(f"make bench: simulations are measured on the text: {refusal}", file=sys.stderr, flush=True)
+
+
 def main() -> int:
     """Run the chosen ones one after another; each that fails is named on standard error, and the rest still run."""
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--only", default="", help="figures by comma")
     benches = chosen(parser.parse_args().only)
+    if any(bench.compiled for bench in benches) and env.flag("SIMULATION_COMPILED"):
+        scheduler_compile()
     failed = []
     for bench, wanted in benches.items():
         with environment_for(bench) as environment:

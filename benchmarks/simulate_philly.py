@@ -17,10 +17,14 @@ import resource
 import time
 from pathlib import Path
 
-from portal.simulations.scenario import build_setups, load_scenario
-from portal.simulations.traces.reading import read_trace
-from scheduler.simulation.engine import run
-from scheduler.simulation.report import Report
+from portal.simulations.compiled import compiled_use
+
+COMPILED = compiled_use()  # else the text itself: chosen before anything imports it
+
+from portal.simulations.scenario import build_setups, load_scenario  # noqa: E402 - after that choice
+from portal.simulations.traces.reading import read_trace  # noqa: E402 - after that choice
+from scheduler.simulation.engine import run  # noqa: E402 - after that choice
+from scheduler.simulation.report import Report  # noqa: E402 - after that choice
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACE = ROOT / "examples" / "traces" / "philly_2017_oct_2w.csv"
@@ -49,6 +53,7 @@ def report(name: str, profiled: bool) -> None:
     seconds = time.process_time() - began
     line = {"name": name, "value": round(told.jobs / seconds, 1), "unit": "jobs/s", "cpu_s": round(seconds, 2)}
     more = {"decisions": told.decisions, "passes_skipped": told.passes_skipped, "mean_wait_s": told.waits["all"].mean_s}
+    more["compiled"] = COMPILED
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps({**line, **more, "jobs": told.jobs, "peak_mib": peak}), flush=True)
 
@@ -57,7 +62,7 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(SCENARIOS), help="one of them")
-    parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    parser.add_argument("--profile", action="store_true", help="where the time goes; best with SIMULATION_COMPILED=0")
     options = parser.parse_args()
     for name in [options.only] if options.only else list(SCENARIOS):
         report(name, options.profile)

@@ -17,9 +17,13 @@ import resource
 import time
 from pathlib import Path
 
-from portal.simulations.scenario import build_setups, load_scenario
-from scheduler.simulation.engine import run
-from scheduler.simulation.report import Report
+from portal.simulations.compiled import compiled_use
+
+COMPILED = compiled_use()  # else the text itself: chosen before anything imports it
+
+from portal.simulations.scenario import build_setups, load_scenario  # noqa: E402 - after that choice
+from scheduler.simulation.engine import run  # noqa: E402 - after that choice
+from scheduler.simulation.report import Report  # noqa: E402 - after that choice
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "docs" / "scenarios"
 
@@ -34,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--small", action="store_true", help="the small scenario, for a quick look")
-    parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    parser.add_argument("--profile", action="store_true", help="where the time goes; best with SIMULATION_COMPILED=0")
     options = parser.parse_args()
     scenario = SCENARIOS / ("reference_small.json" if options.small else "reference.json")
     began = time.process_time()
@@ -56,7 +60,7 @@ def main() -> None:
         "median_s": told.waits["all"].p50_s,
         "lost_fraction": round(told.lost_fraction, 4),
     }
-    print(json.dumps({**line, "peak_mib": peak, **figures}), flush=True)
+    print(json.dumps({**line, "compiled": COMPILED, "peak_mib": peak, **figures}), flush=True)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ VARIABLES = (
     Variable("SIMULATION_STORED_MB", "512", "how much of uploaded traces is kept for one person"),
     Variable("SIMULATION_MINUTES", "60", "how long one simulation may take before it is ended"),
     Variable("SIMULATION_MEMORY_MB", "4096", "how much memory one simulation may take before it is ended"),
+    Variable("SIMULATION_COMPILED", "1", "0: simulations don't use what make compiled made, but the scheduler's text"),
 )
 _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
 

@@ -15,6 +15,7 @@ _stack = contextlib.ExitStack()
 _services = _stack.enter_context(services_throwaway())
 os.environ.update(service_variables(_services))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+os.environ["SIMULATION_COMPILED"] = "0"  # what is tested is the text, and that its build answers alike
 django.setup()
 
 # The same examples each time, so that the answer is about the change. EXAMPLES_TIMES=20 searches for new ones.

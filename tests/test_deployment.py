@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 from django.core.management import get_commands
+
+from portal.simulations.compiled import build_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -85,3 +88,21 @@ def test_the_image_copies_only_what_exists():
     ]
     assert copied
     assert [path for path in copied if not (ROOT / path).exists()] == []
+
+
+def test_the_image_compiles_from_the_files_that_compiling_reads(tmp_path):
+    """Its stage has neither the rest of the portal nor its settings."""
+    stage = (ROOT / "Dockerfile").read_text().split("AS compiled")[1].split("\nFROM ")[0]
+    for line in stage.splitlines():
+        if line.startswith("COPY "):
+            *sources, target = line.split()[1:]
+            for source in sources:
+                there = tmp_path / target.lstrip("/")
+                if (ROOT / source).is_dir():
+                    shutil.copytree(ROOT / source, there)
+                else:
+                    there.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(ROOT / source, there)
+    code = "from portal.simulations.compiling import find_missing, build_folder; print(build_folder().name)"
+    told = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "app", capture_output=True, text=True)
+    assert told.stdout.strip() == build_folder().name, told.stderr

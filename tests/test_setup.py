@@ -79,7 +79,7 @@ def test_a_changed_requirement_is_installed(setup, tmp_path, monkeypatch):
 
 
 def test_every_requirement_is_pinned_with_a_hash():
-    for name in ("runtime.txt", "embedded.txt", "dev.txt", "uv.txt"):
+    for name in ("runtime.txt", "embedded.txt", "compiler.txt", "dev.txt", "uv.txt"):
         text = (ROOT / "requirements" / name).read_text().replace("\\\n", "")
         pinned = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
         assert pinned
@@ -93,5 +93,5 @@ def test_the_sets_agree_on_every_version():
         return {line.split("==")[0]: line.split()[0] for line in lines if "==" in line and not line.startswith("#")}
 
     dev = versions("dev.txt")
-    for name in ("runtime.txt", "embedded.txt"):
+    for name in ("runtime.txt", "embedded.txt", "compiler.txt"):
         assert versions(name).items() <= dev.items()

@@ -24,6 +24,9 @@ def main() -> None:
     threading.Thread(target=_end_with_worker, daemon=True).start()
     import django
 
+    from portal.simulations.compiled import compiled_use
+
+    compiled_use()  # before anything imports the scheduler
     django.setup()
     from django.conf import settings
 

@@ -245,3 +245,15 @@ def work_any():
         working.run_work(run=run, claim=claim, clock=timezone.now, stopping=lambda: False)
     finally:
         connections.close_all()
+
+
+def test_the_process_runs_the_compiled_scheduler_and_answers_the_same(compiled_scheduler, monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONVERBOSE", "1")  # it says what it imports
+    reports = []
+    for flag in ("1", "0"):
+        monkeypatch.setenv("SIMULATION_COMPILED", flag)
+        run = work(traced())
+        assert run.state == RunState.DONE
+        assert (f"{compiled_scheduler}/scheduler/policy." in capfd.readouterr().err) == (flag == "1")
+        reports.append({name: value for name, value in run.report.items() if name not in ("wall_s", "jobs_per_s")})
+    assert reports[0] == reports[1]
