@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler.types import NEVER, PPM, CapacitySteps, Policy, Projects, ShareSteps, SnapshotRefused
 from scheduler.usage import Window, round_once, weigh_until
@@ -332,10 +332,11 @@ def _present_quota(share: int, scale: int, capacity: Capacity) -> Quota:
 
 
 def _weigh_quota(pieces: Sequence[Piece], scale: int, capacity: Capacity) -> int:
-    window = capacity.window
-    whole = _weigh([(window.since, window.now, 1)], 1, window)
-    present = capacity.cut_pieces()
-    covered = _weigh([(low, high, int(gpus > 0)) for low, high, gpus in present], 1, window)
+    whole = _weigh([(capacity.window.since, capacity.window.now, 1)], 1, capacity.window)
+    present = [piece for piece in capacity.cut_pieces() if piece[2] > 0]
+    # Seen from the last moment with a GPU: only their ratio counts, and from now it may be too small for a number.
+    window = replace(capacity.window, now=present[-1][1])
+    covered = _weigh([(low, high, 1) for low, high, _ in present], 1, window)
     product = multiply_pieces(pieces, present)
     return round_once(_weigh(product, scale, window) * (whole / covered))
 

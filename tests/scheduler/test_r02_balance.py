@@ -145,6 +145,16 @@ def test_with_a_half_life_a_second_weighs_less_with_its_age() -> None:
     assert balance_of(world, "nlp").quota_gpu_seconds == pytest.approx(4 * whole, abs=0.51)
 
 
+def test_with_a_half_life_time_without_a_gpu_leaves_the_quota_as_it_was_however_long_it_lasts() -> None:
+    # It ended in an error: what weighs 2^-1440 is no number that a machine holds.
+    quotas = []
+    for away in (HOUR, DAY):
+        world = build_one(half_life_seconds=60)
+        world.capacity.append({"at": T0 - away, "gpus": 0})
+        quotas.append(balance_of(world, "nlp").quota_gpu_seconds)
+    assert quotas == [math.floor(4 * 60 / math.log(2) + 0.5)] * 2
+
+
 def test_with_a_half_life_the_unserved_remainder_weighs_one() -> None:
     world = build_one(half_life_seconds=300)
     world.run("nlp", gpus=2, contract=HOUR, running_at=-1, segments_at=-1, segment_at=-1)
