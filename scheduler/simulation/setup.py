@@ -147,7 +147,7 @@ class Setup:
     seed: int = 1
     rounded_jobs: int = 0  # of the trace: parts of a GPU that were rounded up
     skip_passes: bool = True  # leave out passes that provably change nothing; False: for the test of that proof
-    check_every: int = 997  # invariants on every so manieth decision; 0: never, 1: on all
+    check_every: int = 1999  # invariants on every so manieth decision: dear ones; 0: never, 1: on all
 
     @property
     def gpus(self) -> int:
