@@ -29,29 +29,33 @@ class Charges:
             del known[bisect_left(known, (gpu_seconds, number))]
 
 
-class Waiting(Charges):
-    """The contracts of the workloads that wait, by their rows in a kept table."""
+class Waiting:
+    """The contracts of the workloads that wait, in GPU-seconds, each of them above 0."""
 
     def __init__(self, pending: Table, projects: int) -> None:
-        super().__init__(projects)
+        self.by_project: list[list[int]] = [[] for _ in range(projects)]
         self._pending = pending
         for row in (pending.row_of or {}).values():
             self.come(row)
 
     def come(self, row: int) -> None:
-        """The workload in that row waits."""
-        self.add(*self._read(row))
+        """The workload in that row of a kept table waits."""
+        project, gpu_seconds = self._read(row)
+        if gpu_seconds:
+            insort(self.by_project[project], gpu_seconds)
 
     def go(self, row: int) -> None:
         """It waits no longer."""
-        self.remove(*self._read(row))
+        project, gpu_seconds = self._read(row)
+        if gpu_seconds:
+            known = self.by_project[project]
+            del known[bisect_left(known, gpu_seconds)]
 
-    def _read(self, row: int) -> tuple[int, int, int]:
-        """Project, GPU-seconds and workload id."""
+    def _read(self, row: int) -> tuple[int, int]:
+        """Project and GPU-seconds."""
         columns = self._pending.columns
         gpus = columns["replicas"].item(row) * columns["gpus_per_replica"].item(row)
-        charge = gpus * columns["min_runtime_seconds"].item(row)
-        return columns["project"].item(row), charge, columns["id"].item(row)
+        return columns["project"].item(row), gpus * columns["min_runtime_seconds"].item(row)
 
 
 def count_within(charges: list[Charge], room: int) -> int:

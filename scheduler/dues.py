@@ -29,13 +29,15 @@ class Dues:
     def note(self, row: int) -> None:
         """Something about the attempt has changed."""
         self.forget(row)
-        moment = self._find(row)
+        columns = self.state.attempts.columns
+        standing, held = columns["standing"].item(row), columns["segments_at"].item(row) == NEVER
+        moment = self._find(row, standing) if standing == STOPPING or not held else NEVER
         if moment != NEVER:
             self._moments[row] = moment
             heappush(self._heap, (moment, row))
-        if self.state.attempts.columns["segments_at"].item(row) == NEVER:
+        if held:
             self.held.add(row)
-        if self.state.attempts.columns["standing"].item(row) == STOPPING:
+        if standing == STOPPING:
             self.stopping.add(row)
 
     def forget(self, row: int) -> None:
@@ -63,15 +65,13 @@ class Dues:
             heappop(heap)
         return [heap[0][0]] if heap else []
 
-    def _find(self, row: int) -> int:
+    def _find(self, row: int, standing: int) -> int:
+        """The moment of an attempt that stops, or whose segments have begun."""
         columns, policy = self.state.attempts.columns, self.policy
-        standing = columns["standing"].item(row)
         if standing == STOPPING:
             stopping = columns["stopping_at"].item(row)
             gone_at = stopping + columns["grace_seconds"].item(row) + policy.silence_seconds
             return gone_at if stopping != NEVER else NEVER
-        if columns["segments_at"].item(row) == NEVER:
-            return NEVER
         if columns["running_at"].item(row) == NEVER:
             return columns["segments_at"].item(row) + policy.start_limit_seconds
         ends_at = columns["running_at"].item(row) + columns["contract_seconds"].item(row)

@@ -75,9 +75,9 @@ def lapse_unfunded(board: Board) -> bool:
     if not spent:
         board.solvent_at = funds.version
         return False
-    rows = sorted(set().union(*(below[node] for node in spent)))
+    rows, projects = sorted(set().union(*(below[node] for node in spent))), board.facts.attempts.project
     for attempt in rows:
-        lapse_attempt(board, attempt, explain.why_lapse(board, int(board.facts.attempts.project[attempt])))
+        lapse_attempt(board, attempt, explain.why_lapse(board, projects.item(attempt)))
     return True
 
 
@@ -95,10 +95,10 @@ def lapse_attempt(board: Board, attempt: int, why: Reason) -> None:
         undo_return(board, attempt)
         board.returned.discard(attempt)
     else:
-        board.actions.append(Lapse(int(attempts.id[attempt]), why))
+        board.actions.append(Lapse(attempts.id.item(attempt), why))
 
 
 def undo_return(board: Board, attempt: int) -> None:
     """It returned in this decision, and a later start spent the balance or took it: it never returned (R8)."""
-    number = int(board.facts.attempts.id[attempt])
+    number = board.facts.attempts.id.item(attempt)
     board.actions[:] = [one for one in board.actions if not (isinstance(one, Return) and one.attempt == number)]

@@ -14,11 +14,11 @@ this instant only, and while a new budget has no quota yet, nothing is promised.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from scheduler.board import Board
-from scheduler.charges import Charges, count_within
+from scheduler.charges import Waiting, count_within
 from scheduler.ledgers import CHARGED, Ledgers
 from scheduler.limits import find_express_room
 from scheduler.meters import Bend, Meters
@@ -95,7 +95,7 @@ def list_drifts(board: Board, drifts: Sequence[int]) -> list[int]:
     return [-(-drift * times // PPM ** (depth + 1)) for drift, depth in zip(drifts, depths, strict=True)]
 
 
-def find_rest(board: Board, ledgers: Ledgers, waiting: Charges, drifts: Sequence[int], until: int) -> int:
+def find_rest(board: Board, ledgers: Ledgers, waiting: Waiting, drifts: Sequence[int], until: int) -> int:
     """The moment before which decisions do nothing after that of `board`, empty or applied; 0: not known.
 
     `ledgers`, `waiting`: as that decision left them; the latter are the contracts of all that wait.
@@ -134,17 +134,17 @@ def _rest_of_limits(board: Board, ahead: Ahead, seconds: int) -> int:
     return seconds
 
 
-def _rest_of_contracts(board: Board, ahead: Ahead, waiting: Charges, seconds: int) -> int:
+def _rest_of_contracts(board: Board, ahead: Ahead, waiting: Waiting, seconds: int) -> int:
     """What waits, once charged, against the overdraw limit: the largest that fits, and the smallest that doesn't."""
     for leaf, charges in zip(board.tree.leaf_of, waiting.by_project, strict=True):
         room = ahead.room[leaf]
         if not charges or room < 0:
             continue
-        fit = count_within(charges, room)
+        fit = bisect_right(charges, room)
         if fit and ahead.shrinks[leaf]:
-            seconds = min(seconds, (room - charges[fit - 1][0]) // ahead.shrinks[leaf] - 1)
+            seconds = min(seconds, (room - charges[fit - 1]) // ahead.shrinks[leaf] - 1)
         if fit < len(charges) and ahead.grows[leaf]:
-            seconds = min(seconds, (charges[fit][0] - room) // ahead.grows[leaf] - 1)
+            seconds = min(seconds, (charges[fit] - room) // ahead.grows[leaf] - 1)
     return seconds
 
 

@@ -31,14 +31,14 @@ class Seats:
     def count_anew(self) -> None:
         """Rows have got new places in the table."""
         self.places, self.on_host = [], {}
-        self._flat = np.zeros((3, SPARE_ROWS), dtype=np.int64)
+        self._flat = np.zeros((SPARE_ROWS, 3), dtype=np.int64)
         self._count = 0
         for row in range(self.state.attempts.count):
             self._sit(row)
 
     def columns(self) -> IntArray:
         """(row, host index, GPUs), rising by row; of attempts that are over, too, until the table forgets them."""
-        return self._flat[:, : self._count]
+        return self._flat[: self._count].T
 
     def count(self, host: int, facts: Facts) -> tuple[int, int, int]:
         """GPUs of a host that are occupied, that allocated work has or is held for, and that all askers may take."""
@@ -86,7 +86,7 @@ class Seats:
         self.places[row] = there
         for host, count in there.items():
             self.on_host.setdefault(host, set()).add(row)
-            if self._count == self._flat.shape[1]:
-                self._flat = np.concatenate([self._flat, np.zeros_like(self._flat)], axis=1)
-            self._flat[:, self._count] = row, host, count
+            if self._count == len(self._flat):
+                self._flat = np.concatenate([self._flat, np.zeros_like(self._flat)])
+            self._flat[self._count] = row, host, count
             self._count += 1

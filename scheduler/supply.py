@@ -89,8 +89,11 @@ class Supply:
         most, least = max(known, default=now), min(known, default=now)
         if most == least == now and not has_changed(tree, window):
             return [0] * len(tree.parent)
-        drifts = []
-        for steps in list_products(tree, policy):
+        products, drifts = list_products(tree, policy), []
+        if not tree.changes or window.since >= tree.changes[-1]:  # shares stay as they are
+            moves = times * max(most - now, now - least)
+            return [moves * steps[-1][1] for steps in products]
+        for steps in products:
             present = value_at(steps, window.now, 0)
             shares = [value_at(steps, since, 0), present, *(share for at, share in steps if since < at <= until)]
             drifts.append(times * max(max(shares) * most - present * now, present * now - min(shares) * least))

@@ -80,7 +80,8 @@ class Twins:
         waits = np.ones(len(pending.id), dtype=bool)
         idle = attempts.standing == Standing.UNALLOCATED
         projects = len(facts.projects.id)
-        assert ground.waiting.by_project == list_charges(projects, pending, pending.min_runtime_seconds, waits)
+        waiting = list_charges(projects, pending, pending.min_runtime_seconds, waits)
+        assert ground.waiting.by_project == [[charge for charge, _ in charges] for charges in waiting]
         assert ground.ledgers.unallocated.by_project == list_charges(
             projects, attempts, attempts.contract_seconds, idle
         )
