@@ -48,6 +48,11 @@ class Bans:
             self._banned, self._good_until = frozenset(later), min(later.values(), default=ENDLESS)
         return self._banned
 
+    def find_end(self, now: int) -> int:
+        """When the first of them may take again, asked like that; ENDLESS if nobody is banned."""
+        self.find_banned(now)
+        return self._good_until
+
 
 def list_bans(takers: EndedTakers, policy: Policy) -> Bans:
     """The bans that follow from the takers of the last two ban spans."""

@@ -184,8 +184,8 @@ class Ground:
         if self.ledgers.express_out and board.line.kinds.quick:
             due.append(self.ledgers.express_out[0][0] + self.ledgers.meters[0].window_seconds)
         over_at = [at + self.policy.reservation_ban_seconds for _, at in self.state.cancelled]
-        due += [until for until in (*self._bans.until.values(), *over_at) if until > now]
-        until = min([self._known_until, *due])
+        due += [until for until in over_at if until > now]
+        until = min([self._known_until, self._bans.find_end(now), *due])
         if until <= self.state.now:
             return until
         drifts = self._supply.list_drifts(board.tree, self.policy, board.window, HORIZON_SECONDS)

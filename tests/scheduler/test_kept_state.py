@@ -298,12 +298,16 @@ def test_a_ban_begins_and_ends_on_a_board_that_is_kept(monkeypatch: pytest.Monke
     twins.compare()
     events.end(world.state, world.attempt_of(taker)["id"], cancelled=True)
     world.submit("vision", gpus=8, replicas=3)
-    takes = []
+    ends_at, takes = world.now + HOUR, []
     for seconds in (0, HOUR - 1, 1):
         world.wait(seconds)
         world.free_stopped()
         twins.compare()
-        takes.append(bool(preempted(decide(world.state, world.policy))))
+        decision = decide(world.state, world.policy)
+        takes.append(bool(preempted(decision)))
+        events.apply(world.state, decision)
+        twins.compare()
+        assert takes[-1] or twins.kept.find_rest() <= ends_at
     assert takes == [False, False, True]
 
 
