@@ -308,25 +308,23 @@ def _start(state: State, action: Start, policy: Policy, runs_at_once: bool) -> i
     state.next_attempt += 1
     at = NEVER if action.victims else state.now
     contract = row["min_runtime_seconds"]
-    place = state.attempts.add(
-        row
-        | {
-            "id": attempt,
-            "workload": action.workload,
-            "contract_seconds": contract,
-            "express": action.express,
-            "decided_at": state.now,
-            "segments_at": at,
-            "segment_at": at,
-            "running_at": at if runs_at_once else NEVER,
-            "stopping_at": NEVER,
-            "grace_seconds": 0,
-            "standing": action.standing,
-            "lapsed": False,
-            "last_checkpoint_at": NEVER,
-            "taker": NEVER,
-        }
-    )
+    row |= {
+        "id": attempt,
+        "workload": action.workload,
+        "contract_seconds": contract,
+        "express": action.express,
+        "decided_at": state.now,
+        "segments_at": at,
+        "segment_at": at,
+        "running_at": at if runs_at_once else NEVER,
+        "stopping_at": NEVER,
+        "grace_seconds": 0,
+        "standing": action.standing,
+        "lapsed": False,
+        "last_checkpoint_at": NEVER,
+        "taker": NEVER,
+    }
+    place = state.attempts.add(row)
     state.places[attempt] = {state.hosts.find("id", host): replicas for host, replicas in action.placement}
     if action.express:
         counted = row["replicas"] * row["gpus_per_replica"] * max(contract, policy.express_floor_seconds)
