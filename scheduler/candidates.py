@@ -63,9 +63,10 @@ def find_allowed(board: Board, tally: Tally) -> list[int]:
 
 def keep_fitting(board: Board, found: list[int], tally: Tally) -> list[int]:
     """Those kinds of which hosts of that tally could hold a gang, and of which some still wait."""
-    kinds, started = board.line.kinds, board.started_of
-    if started:
-        found = [kind for kind in found if kinds.waiting[kind] > started.get(kind, 0)]
+    kinds = board.line.kinds
+    gone = {kind for kind, started in board.started_of.items() if kinds.waiting[kind] <= started}
+    if gone:
+        found = [kind for kind in found if kind not in gone]
     if not found:
         return []
     fits, shape = kinds.list_fits(tally), kinds.shape

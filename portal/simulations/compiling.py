@@ -15,8 +15,8 @@ from pathlib import Path
 
 from portal.simulations.compiled import LEVEL, MYPY, SETTINGS, SOURCE, build_folder, builds_folder, text_digest
 
-RUN = ("budgets", "gate", "ledger", "life", "loop", "queues", "work")
-"""Of the simulation what runs all the time; what generates and reports stays text."""
+RUN = ("budgets", "gate", "hosts", "ledger", "life", "loop", "queues", "research_lab", "work")
+"""Of the simulation what runs all the time; what is drawn beforehand and what reports stays text."""
 KEPT_SECONDS = 86_400
 """How long builds of other texts are kept: something may still run them, and who goes back to one has it."""
 CANT_COMPILE = 3
