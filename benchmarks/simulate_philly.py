@@ -4,7 +4,7 @@ Also, for the eye: the same on 320 GPUs, where the queue is long, and the yardst
 
 JSON lines, one figure each. One core.
 
-    python -m benchmarks.simulate_philly [--only simulate_philly] [--profile]
+    python -m benchmarks.simulate_philly [--only simulate_philly ...] [--profile]
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def report(name: str, profiled: bool) -> None:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=list(SCENARIOS), help="one of them")
+    parser.add_argument("--only", choices=list(SCENARIOS), nargs="+", default=list(SCENARIOS), help="some of them")
     parser.add_argument("--profile", action="store_true", help="where the time goes; best with SIMULATION_COMPILED=0")
     options = parser.parse_args()
-    for name in [options.only] if options.only else list(SCENARIOS):
+    for name in options.only:
         report(name, options.profile)
 
 

@@ -57,6 +57,14 @@ class Offers:
             insert_item(self.board, self.offer, item)
         return self.offer
 
+    def withdraw(self, item: int) -> None:
+        """It has started or returned; a kind of which nothing is left is asked no longer."""
+        kind, started = self.items.kind[item], self.board.started_of
+        if item in self.alone:
+            self.alone.discard(item)
+        elif self._of_project and self.board.line.kinds.waiting[kind] <= started.get(kind, 0):
+            self._of_project[self.items.project[item]].remove(kind)
+
     def list_offered(self) -> list[int]:
         """All items of the queues."""
         return [item for queue in self.offer.values() for item in queue]
@@ -70,19 +78,14 @@ class Offers:
     def is_vain(self) -> bool:
         """Whether nothing at all has a chance.
 
-        Of kinds that differ by their minimum runtime alone the shortest one answers for all; and of a project
-        no kind is asked whose gang would not fit if it had the widest licence of all that its project offers.
+        Of a project no kind is asked whose gang would not fit if it had the widest licence of all that it offers.
         """
         if any(self.can_pay(item) and self.has_way(item) for item in self.alone):
             return False
         if not self._of_project:
             for kind in self.kinds:
                 self._of_project.setdefault(self.board.line.kinds.project[kind], []).append(kind)
-        for project, kinds in self._of_project.items():
-            askers = self.list_askers(self.list_roomy(project, kinds))
-            if any(self.can_pay(item) and self.has_way(item) for item in askers):
-                return False
-        return True
+        return not any(kinds and self._has_chance(project, kinds) for project, kinds in self._of_project.items())
 
     def list_roomy(self, project: int, kinds: list[int]) -> list[int]:
         """Those of a project's kinds whose gang would fit by the widest licence of them all."""
@@ -94,20 +97,21 @@ class Offers:
                 roomy.append(kind)
         return roomy
 
-    def list_askers(self, kinds: list[int]) -> list[int]:
-        """One item of each of a project's kinds; of those alike but for their minimum runtime only of the shortest.
+    def _has_chance(self, project: int, kinds: list[int]) -> bool:
+        """Whether some of a project's kinds has a chance.
 
-        That is, of which something is left to start. Where some authors may take nothing, all kinds are asked.
+        Of those alike but for their minimum runtime the shortest is asked of which something is left to start;
+        where some authors may take nothing, all are.
         """
         known, asked = self.board.line.kinds, set[tuple[int, int]]()
-        askers: list[int] = []
-        for kind in sorted(kinds, key=known.seconds.__getitem__):
+        for kind in sorted(self.list_roomy(project, kinds), key=known.seconds.__getitem__):
             alike = known.priority[kind], known.shape[kind]
             first = self.list_first(kind) if alike not in asked else []
-            askers += first
+            if any(self.can_pay(item) and self.has_way(item) for item in first):
+                return True
             if first and not self.board.banned:
                 asked.add(alike)
-        return askers
+        return False
 
     def list_first(self, kind: int) -> list[int]:
         """The first that waits of a kind; of authors who may take nothing and of others, where there are such."""

@@ -66,10 +66,6 @@ class Trial(Offers):
                     return
             walk.drop(item, self.pass_hopeless)
 
-    def withdraw(self, item: int) -> None:
-        """It has started or returned."""
-        self.alone.discard(item)
-
     def pass_hopeless(self, leaf: Leaf) -> None:
         """What is hopeless now stays so for the rest of the walk: down to what has a chance, the leaf drops it."""
         known: set[int] = set()

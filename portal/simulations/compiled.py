@@ -36,6 +36,13 @@ def compiled_use(source: Path = SOURCE) -> bool:
     return True
 
 
+def is_stale(source: Path = SOURCE) -> bool:
+    """Whether there are builds, and all of them are of another text, so that the text runs unless it is built again."""
+    builds = builds_folder(source)
+    others = [path for path in builds.iterdir() if not path.name.startswith(".")] if builds.is_dir() else []
+    return bool(others) and not build_folder(source).is_dir()
+
+
 def builds_folder(source: Path) -> Path:
     """Where builds of a source are kept."""
     return source / ".compiled"

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from portal.common.errors import Refused
+from portal.simulations.scenarios.policies import SPELLINGS
 
 PPM_OF_A_PERCENT = 10_000
 
@@ -26,12 +27,23 @@ def scenario_edited(scenario: Scenario, edits: Edits) -> Scenario:
     """The scenario with the edits in force from its start to its end; the given one is left alone."""
     edited = copy.deepcopy(scenario)
     for cluster in edited["clusters"]:
-        cluster["policy"] = {**cluster.get("policy", {}), **edits.policy}
+        cluster["policy"] = _policy_edited(cluster.get("policy", {}), edits.policy)
         if edits.hosts is not None:
             _hosts_set(edited, cluster, edits.hosts)
     if edits.shares:
         _shares_set(edited, edits.shares)
     return edited
+
+
+def _policy_edited(policy: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting that is changed is given once, however it was spelt."""
+    changed = {_setting_of(key) for key in edits}
+    return {key: value for key, value in policy.items() if _setting_of(key) not in changed} | dict(edits)
+
+
+def _setting_of(key: str) -> str:
+    """The setting that a key of a policy spells; keys that spell none stand for themselves."""
+    return SPELLINGS[key][0] if key in SPELLINGS else key
 
 
 def _shares_set(scenario: Scenario, shares: Mapping[str, tuple[int, int | None]]) -> None:

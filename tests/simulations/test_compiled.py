@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from portal.simulations import compiled, compiling
-from portal.simulations.compiled import MYPY, SOURCE, build_folder, builds_folder, compiled_use
+from portal.simulations.compiled import MYPY, SOURCE, build_folder, builds_folder, compiled_use, is_stale
 from portal.simulations.compiling import KEPT_SECONDS, RUN, CantCompile, compiled_build
 
 DEADLINE_SECONDS = 300
@@ -132,8 +132,10 @@ def test_every_other_command_runs_the_text(compiled_scheduler):
 def test_a_changed_text_is_not_answered_by_the_build_of_another(built):
     assert answer_of(built) == ["1", str(build_folder(built).relative_to(built) / f"scheduler/decide{SUFFIX}")]
     assert answer_of(built, compiled="0") == ["1", "scheduler/decide.py"]
+    assert not is_stale(built)
     (built / "scheduler" / "decide.py").write_text("ANSWER: int = 2\n")
     assert answer_of(built) == ["2", "scheduler/decide.py"]
+    assert is_stale(built)
 
 
 @pytest.mark.parametrize("what", ["MYPY", "LEVEL", "SETTINGS"])

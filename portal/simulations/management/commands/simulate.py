@@ -13,7 +13,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from portal import env
 from portal.simulations.answering import Progress, answer
+from portal.simulations.compiled import is_stale
 from portal.simulations.reporting import csv_lines, write_comparison, write_report
 from portal.simulations.scenario import SEED_MAX, ScenarioRefused, parse_json, read_scenario
 from portal.simulations.traces.nodes import read_hosts
@@ -55,6 +57,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         target = None if options["csv"] is None else Path(options["csv"])
+        if sys.stderr is not None and env.flag("SIMULATION_COMPILED") and is_stale():
+            self.stderr.write("simulate: make compiled made another version of the scheduler; this runs the text")
         try:
             if target is not None:
                 _check_target(target, [options[name] for name in INPUTS if options[name] is not None])
