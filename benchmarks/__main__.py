@@ -13,7 +13,7 @@ from typing import Any
 
 from portal import env
 from portal.launcher.services import service_variables, services_throwaway
-from portal.simulations.compiled import build_folder
+from portal.simulations.compiled import build_folder, is_whole
 from portal.simulations.compiling import CantCompile, compiled_build, find_missing
 
 HERE = Path(__file__).resolve().parent
@@ -108,7 +108,7 @@ def environment_for(bench: Bench) -> Iterator[dict[str, str]]:
 
 def scheduler_compile() -> None:
     """What simulations run; without a compiler they are measured on the text."""
-    if not build_folder().is_dir() and not find_missing():
+    if not is_whole(build_folder()) and not find_missing():
         print("== compiling the scheduler: about two minutes", file=sys.stderr, flush=True)
     try:
         compiled_build()

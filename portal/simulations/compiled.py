@@ -7,6 +7,7 @@ settings: an old one never answers for a text that has changed.
 
 import hashlib
 import importlib
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -17,6 +18,8 @@ SOURCE = Path(__file__).resolve().parents[2]
 MYPY = "2.3.1"
 """As pinned in requirements/: another version may compile the same text into other code."""
 SETTINGS = "[mypy]\nstrict = true\n"
+LISTED = "libraries.txt"
+"""In a build: its libraries and their sizes."""
 LEVEL = "1"
 """Of the C compiler: beyond it the build takes longer, and simulations are no faster."""
 
@@ -26,8 +29,12 @@ def compiled_use(source: Path = SOURCE) -> bool:
 
     Comes before `scheduler` is imported: else it would be half text, half compiled.
     """
+    if not env.flag("SIMULATION_COMPILED"):
+        return False
     build = build_folder(source)
-    if not env.flag("SIMULATION_COMPILED") or not build.is_dir():
+    if not is_whole(build):
+        if os.path.isdir(build):
+            print(f"{build} is damaged or can't be read: the text runs; make compiled renews it", file=sys.stderr)
         return False
     if "scheduler" in sys.modules:
         raise RuntimeError("scheduler is imported already: it would be half text, half compiled")
@@ -36,11 +43,29 @@ def compiled_use(source: Path = SOURCE) -> bool:
     return True
 
 
+def is_whole(build: Path) -> bool:
+    """Whether every library of a build lies there as it was written, which a crash of the machine may have undone."""
+    try:
+        return (build / LISTED).read_text() == libraries_list(build)
+    except OSError:
+        return False
+
+
+def libraries_list(build: Path) -> str:
+    """The libraries of a build and their sizes, a line each. OSError: one can't be read."""
+    libraries = sorted(build.rglob("*.so"))
+    for path in libraries:
+        path.open("rb").close()
+    return "".join(f"{path.relative_to(build)} {path.stat().st_size}\n" for path in libraries)
+
+
 def is_stale(source: Path = SOURCE) -> bool:
     """Whether there are builds, and all of them are of another text, so that the text runs unless it is built again."""
-    builds = builds_folder(source)
-    others = [path for path in builds.iterdir() if not path.name.startswith(".")] if builds.is_dir() else []
-    return bool(others) and not build_folder(source).is_dir()
+    try:
+        others = [path for path in builds_folder(source).iterdir() if not path.name.startswith(".")]
+    except OSError:
+        return False
+    return bool(others) and build_folder(source) not in others
 
 
 def builds_folder(source: Path) -> Path:
@@ -55,8 +80,8 @@ def build_folder(source: Path = SOURCE) -> Path:
 
 def text_digest(source: Path) -> str:
     """Of all that the build depends on."""
-    made_by = f"{sysconfig.get_config_var('EXT_SUFFIX')} {MYPY} {LEVEL} {SETTINGS}"
+    made_by = f"{sysconfig.get_config_var('EXT_SUFFIX')} {MYPY} {LEVEL} {SETTINGS} {LISTED}"
     digest = hashlib.sha256(made_by.encode())
-    for path in sorted((source / "scheduler").rglob("*.py")):
+    for path in sorted(path for path in (source / "scheduler").rglob("*.py") if path.is_file()):
         digest.update(b"\0" + str(path.relative_to(source)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

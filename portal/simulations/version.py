@@ -14,7 +14,7 @@ def code_version() -> str:
     """`0.1.0+4f2a…`: the same source gives the same text on every machine."""
     digest = hashlib.sha256()
     for folder in DIGESTED:
-        for path in sorted((SOURCE / folder).rglob("*.py")):
+        for path in sorted(path for path in (SOURCE / folder).rglob("*.py") if path.is_file()):
             digest.update(str(path.relative_to(SOURCE)).encode() + b"\0" + path.read_bytes() + b"\0")
     project = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]
     return f"{project['version']}+{digest.hexdigest()[:12]}"

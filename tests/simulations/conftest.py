@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.simulations.compiled import build_folder
+from portal.simulations.compiled import build_folder, is_whole
 from portal.simulations.compiling import compiled_build, find_missing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ def _make(build: bool) -> None:
     """What is missing, where we may install it; then the build, in a process of its own."""
     if find_missing() and os.geteuid() == 0 and shutil.which("apt-get"):
         compiler_install()
-    if build and not build_folder().is_dir() and not find_missing():
+    if build and not is_whole(build_folder()) and not find_missing():
         command = ["nice", sys.executable, "-m", "portal.simulations.compiling"]
         subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 

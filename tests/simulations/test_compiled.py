@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from portal.simulations import compiled, compiling
-from portal.simulations.compiled import MYPY, SOURCE, build_folder, builds_folder, compiled_use, is_stale
-from portal.simulations.compiling import KEPT_SECONDS, RUN, CantCompile, compiled_build
+from portal.simulations.compiled import LISTED, MYPY, SOURCE, build_folder, builds_folder, compiled_use, is_stale
+from portal.simulations.compiling import CANT_COMPILE, KEPT_SECONDS, RUN, CantCompile, compiled_build
 
 DEADLINE_SECONDS = 300
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -175,6 +175,42 @@ def test_two_at_once_both_have_the_whole_build(tiny):
     assert first == second == build_folder(tiny)
     assert list(builds_folder(tiny).iterdir()) == [first]
     assert answer_of(tiny)[1].endswith(SUFFIX)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing", "unreadable", "unlisted"])
+def test_a_damaged_build_is_told_and_not_used_and_made_again(built, damage):
+    build = build_folder(built)
+    library = build / "scheduler" / f"decide{SUFFIX}"
+    if damage == "truncated":
+        os.truncate(library, 0)
+    elif damage == "missing":
+        library.unlink()
+    elif damage == "unreadable":
+        library.unlink()
+        library.symlink_to(library)
+    else:
+        (build / LISTED).unlink()
+    assert answer_of(built) == ["1", "scheduler/decide.py"]
+    assert compiled_build(built) == build
+    assert answer_of(built)[1].endswith(SUFFIX)
+    assert list(builds_folder(built).iterdir()) == [build]
+
+
+@pytest.mark.parametrize("kind", ["a file", "a link to itself"])
+def test_where_builds_would_go_there_is_something_else(tiny, monkeypatch, capsys, kind):
+    builds = builds_folder(tiny)
+    builds.write_text("") if kind == "a file" else builds.symlink_to(builds)
+    assert answer_of(tiny) == ["1", "scheduler/decide.py"]
+    monkeypatch.setattr(compiling, "build_folder", lambda source=tiny: build_folder(source))
+    monkeypatch.setattr(compiling, "compiled_build", lambda: compiled_build(tiny))
+    assert compiling.main() == CANT_COMPILE
+    assert re.search(r"make compiled: .*\.compiled: \w", capsys.readouterr().err)
+
+
+def test_the_lock_of_an_editor_is_no_text(built):
+    before = build_folder(built)
+    (built / "scheduler" / ".#decide.py").symlink_to("somebody@host.1:2")
+    assert build_folder(built) == before
 
 
 def test_a_build_that_is_there_is_made_by_nobody(built, monkeypatch):
