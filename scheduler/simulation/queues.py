@@ -9,6 +9,7 @@ with the least room that holds it.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, insort
 
 from scheduler.simulation.loop import Loop
 from scheduler.simulation.parts import FOREVER
@@ -29,6 +30,9 @@ class Queue:
         self.shortest = loop.setup.scheduler == Scheduler.SJF
         self.queue: list[tuple[int, int, int, Work]] = []
         self.started = 0
+        self._room = [0] * len(loop.hosts.gpus)  # GPUs of every host that are free
+        self._by_room = [(0, host) for host in range(len(self._room))]  # the same, in order
+        self._touched = set(range(len(self._room)))  # hosts of which that may be another now
 
     def submit(self, work: Work) -> None:
         """It waits."""
@@ -36,6 +40,7 @@ class Queue:
 
     def end(self, attempt: Attempt, requeue: bool) -> None:
         """After a host failure its work waits again, where it first stood."""
+        self._touched.update(attempt.places)
         if requeue:
             self.submit(attempt.work)
 
@@ -44,6 +49,7 @@ class Queue:
 
     def change_host(self, host: int, kind: HostChange) -> None:
         """The hosts' table says it."""
+        self._touched.add(host)
 
     def decide(self, now: int) -> None:
         """Start from the head, while it fits."""
@@ -60,16 +66,22 @@ class Queue:
         table, size = self.loop.hosts, work.gpus_per_replica
         if table.free < work.gpus:
             return None
-        room = [
-            total - busy if is_open else 0
-            for total, busy, is_open in zip(table.gpus, table.busy, table.open, strict=True)
-        ]
+        for host in self._touched:
+            self._file(host, table.gpus[host] - table.busy[host] if table.open[host] else 0)
+        self._touched.clear()
         places: dict[int, int] = {}
         for _ in range(work.replicas):
-            fitting = [(free, host) for host, free in enumerate(room) if free >= size]
-            if not fitting:
+            at = bisect_left(self._by_room, (size, -1))
+            if at == len(self._by_room):
+                self._touched.update(places)
                 return None
-            host = min(fitting)[1]
-            room[host] -= size
+            room, host = self._by_room[at]
+            self._file(host, room - size)
             places[host] = places.get(host, 0) + size
         return places
+
+    def _file(self, host: int, room: int) -> None:
+        old, self._room[host] = self._room[host], room
+        if old != room:
+            del self._by_room[bisect_left(self._by_room, (old, host))]
+            insort(self._by_room, (room, host))

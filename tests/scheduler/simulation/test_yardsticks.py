@@ -41,6 +41,13 @@ def test_a_gang_is_spread_over_hosts_whole():
     assert waits_of("fifo", {"duration_seconds": 30}, {**gang, "submit_at": 1}, hosts=2) == {0: 0, 1: 29}
 
 
+def test_a_gang_that_fits_in_part_leaves_the_room_as_it_was():
+    long = {"gpus_per_replica": 2, "duration_seconds": 30}
+    gang = {"replicas": 3, "gpus_per_replica": 3, "submit_at": 1, "duration_seconds": 10}
+    last = {"gpus_per_replica": 4, "submit_at": 5, "duration_seconds": 10}
+    assert waits_of("fifo", long, gang, last, hosts=3) == {0: 0, 1: 29, 5: 35}
+
+
 @pytest.mark.parametrize(
     ("scheduler", "mean", "ranks"), [("fifo", 1297.69, (3948, 21791)), ("sjf", 780.04, (2573, 9386))]
 )
