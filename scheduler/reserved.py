@@ -20,12 +20,10 @@ Way = tuple[Plan, list[int]]
 def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
     """Free GPUs anywhere; else its own hosts, by the licence that it keeps; else as everybody.
 
-    Before its time it does not make room under caps, be it by what it takes: nor could it without a reservation.
+    Asked of what may have one, once its reservation is put aside.
     """
     board, items = trial.board, trial.items
     lacks = _lacks_room(trial, item)
-    if lacks and kept.booking.at > board.now:
-        return None
     plan = trial.find_way(item)
     if (plan is None or plan.victims) and items.author[item] not in board.banned and _is_open(trial, item, kept):
         plan = _take_on_own_hosts(trial, item, kept, list_kept(board, kept)) or plan
@@ -36,7 +34,10 @@ def find_reserved_way(trial: Trial, item: int, kept: Kept) -> Way | None:
 
 
 def may_have_way(trial: Trial, item: int, kept: Kept) -> bool:
-    """Whether it is worth asking; all that it could have is counted, its reservation still in place."""
+    """Whether a way is worth looking for: all that it could have is enough. Its reservation is still in place.
+
+    Before its time it does not make room under caps, be it by what it takes: nor could it without a reservation.
+    """
     board, (replicas, gpus) = trial.board, trial.shape(item)
     if kept.booking.at > board.now and _lacks_room(trial, item):
         return False

@@ -177,7 +177,7 @@ MUTANTS = (
         "R12",
         "before its time a reservation makes room under caps by what it takes",
         "reserved",
-        "if lacks and kept.booking.at > board.now:",
+        "if kept.booking.at > board.now and _lacks_room(trial, item):",
         "if False:",
         "r12_burst_caps",
     ),
